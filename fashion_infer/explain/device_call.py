@@ -20,7 +20,7 @@ import numpy as np
 
 from ..graph.layers import ConvolutionShape
 from ..kernel_files import plugin
-from ..library import bindings
+from ..library import plugin_abi
 from ..system import programs
 
 
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:  # pragma: no cover (needs a GPU; tes
     driver = _Driver()
     on_host = bool(made.description.host_memory)
     places = [t.ctypes.data for t in (x, k, y)] if on_host else [driver.copied(x), driver.copied(k), driver.room(y)]
-    call = bindings.PluginCall(bindings.ConvSize(images, channels, side, side, filters, taps, 0), *places)
+    call = plugin_abi.PluginCall(plugin_abi.ConvSize(images, channels, side, side, filters, taps, 0), *places)
     recorder, missing, status = None, "", 0
     seconds: List[float] = []
     phases: List[List[float]] = []  # Op Time and Layer Time of each call of a format with phases

@@ -12,11 +12,11 @@ import numpy as np
 
 from ..errors import DeviceError
 from ..library import bindings
-from ..library.bindings import RUN_PLUGIN, PluginDescription
+from ..library.plugin_abi import DEVICE_ERROR, OK, RUN_PLUGIN, ConvSize, PluginDescription
 from ..system import isolation
 
 ABI = 1
-_ACCEPTS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(bindings.ConvSize))
+_ACCEPTS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ConvSize))
 
 
 class Plugin(NamedTuple):
@@ -85,7 +85,7 @@ def prebuilt(library: Path, backend: str) -> Plugin:
 def described(
     run, backend: str, summary: str, key: str, host_memory: bool, takes=None, source: Optional[Path] = None
 ) -> Plugin:
-    """Create a plug-in from a Python function of a `bindings.PluginCall`; its errors become the call's message."""
+    """Create a plug-in from a Python function of a `plugin_abi.PluginCall`; its errors become the call's message."""
 
     def guarded(pointer):
         call = pointer.contents
@@ -95,8 +95,8 @@ def described(
             lines = [at.lineno for at in traceback.extract_tb(error.__traceback__) if at.filename == str(source)]
             where = f"line {lines[-1]}: " if lines else ""
             call.message = " ".join(f"{where}{type(error).__name__}: {error}".split()).encode()[:511]
-            return bindings.DEVICE_ERROR
-        return bindings.OK
+            return DEVICE_ERROR
+        return OK
 
     callback = RUN_PLUGIN(guarded)
     number = bindings.BACKENDS[backend]

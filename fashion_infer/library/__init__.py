@@ -1,1 +1,1 @@
-"""The operator library as Python objects. All ctypes is in `bindings`; this package does not depend on MXNet."""
+"""The operator library as Python objects. All ctypes is in `bindings` and `plugin_abi`; nothing depends on MXNet."""

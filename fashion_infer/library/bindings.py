@@ -13,56 +13,14 @@ import numpy as np
 
 from ..errors import DeviceError, UsageError
 from ..system import installation
+from .plugin_abi import OK, ConvSize
 
 BACKENDS = {"cpu": 0, "gpu": 1}
 FLOAT32, UINT8 = 0, 1
 NOT_LOGGED = -1  # used instead of a node's number: the run is not logged
-OK, INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY, DEVICE_ERROR = range(7)
+INVALID, UNKNOWN_KERNEL, UNSUPPORTED, NO_DEVICE, OUT_OF_MEMORY = range(1, 6)
 
 Text, Int, Handle = ctypes.c_char_p, ctypes.c_int, ctypes.c_void_p
-
-
-class ConvSize(ctypes.Structure):
-    """The C API's structure fops_conv."""
-
-    _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
-
-
-class PluginCall(ctypes.Structure):
-    """The C API's structure fops_plugin_call."""
-
-    _fields_ = [
-        ("conv", ConvSize),
-        ("x", ctypes.c_void_p),
-        ("k", ctypes.c_void_p),
-        ("y", ctypes.c_void_p),
-        ("stream", ctypes.c_void_p),
-        ("examine", ctypes.c_int),
-        ("op_seconds", ctypes.c_double),
-        ("layer_seconds", ctypes.c_double),
-        ("findings", ctypes.c_uint32),
-        ("message", ctypes.c_char * 512),
-    ]
-
-
-RUN_PLUGIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(PluginCall))
-
-
-class PluginDescription(ctypes.Structure):
-    """The C API's structure fops_kernel_plugin."""
-
-    _fields_ = [
-        ("abi", ctypes.c_uint32),
-        ("backend", ctypes.c_int),
-        ("host_memory", ctypes.c_int),
-        ("zero_output", ctypes.c_int),
-        ("batch_multiple", ctypes.c_int64),
-        ("summary", ctypes.c_char_p),
-        ("takes", ctypes.c_char_p),
-        ("precision", ctypes.c_char_p),
-        ("accepts", ctypes.c_void_p),
-        ("run", RUN_PLUGIN),
-    ]
 
 
 class KernelInfo(ctypes.Structure):

@@ -136,7 +136,7 @@ class Device:
             self.memory = self._block.address
             os.close(descriptor)
 
-    def settle(self, call: abi.Call) -> int:
+    def settle(self, call: abi.PluginCall) -> int:
         try:
             synchronize()
         except DriverError as error:

@@ -11,7 +11,7 @@ from . import abi
 
 
 class WorkerKernel(NamedTuple):
-    run: Callable[[abi.Call], int]  # makes a call, and returns its status
+    run: Callable[[abi.PluginCall], int]  # makes a call, and returns its status
     zero_output: bool = False  # whether its output must be zero before a call
     kept: Any = None  # objects that must exist as long as `run` is called
 
@@ -25,7 +25,7 @@ def load(kind: str, path: str, gpu: bool) -> WorkerKernel:
 def _plugin(path: str, gpu: bool) -> WorkerKernel:
     library = ctypes.CDLL(path)
     main = library.fops_kernel_plugin_main
-    main.restype = ctypes.POINTER(abi.Description)
+    main.restype = ctypes.POINTER(abi.PluginDescription)
     found = main().contents
     run = found.run
     return WorkerKernel(lambda call: run(ctypes.byref(call)), bool(found.zero_output), (library, found))
@@ -36,7 +36,7 @@ def _plain_c(path: str, gpu: bool) -> WorkerKernel:
     function.restype = None
     function.argtypes = [ctypes.c_void_p] * 3 + [ctypes.c_int] * 6 + ([ctypes.c_void_p] if gpu else [])
 
-    def run(call: abi.Call) -> int:
+    def run(call: abi.PluginCall) -> int:
         conv = call.conv
         stream = [call.stream] if gpu else []
         start = time.perf_counter()
@@ -69,7 +69,7 @@ def _python(path: str, gpu: bool) -> WorkerKernel:
         interface = {"shape": shape, "typestr": "<f4", "data": (address, False), "version": 3}
         return torch.as_tensor(type("Memory", (), {"__cuda_array_interface__": interface})(), device="cuda")
 
-    def run(call: abi.Call) -> int:
+    def run(call: abi.PluginCall) -> int:
         conv = call.conv
         y = view(call.y, conv.B, conv.M, conv.H - conv.K + 1, conv.W - conv.K + 1)
         start = time.perf_counter()

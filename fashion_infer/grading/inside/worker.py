@@ -39,7 +39,7 @@ class Worker:
         self._device: Optional[Any] = None
         self._kernel: Optional[kernels.WorkerKernel] = None
         self._memory = 0
-        self._calls = [abi.Call()]
+        self._calls = [abi.PluginCall()]
         self._spin = False
 
     def serve(self) -> None:
@@ -102,8 +102,8 @@ class Worker:
             with contextlib.suppress(OSError):  # the submission has not loaded OpenMP
                 ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOLOAD).omp_set_num_threads(threads)
         base = self._device.memory if on_device and self._device else self._memory
-        conv = abi.Conv(*shape, 0)
-        self._calls = [abi.Call(conv, *(base + place for place in each), None, examine) for each in places]
+        conv = abi.ConvSize(*shape, 0)
+        self._calls = [abi.PluginCall(conv, *(base + place for place in each), None, examine) for each in places]
         self._say(ready=shape)
 
     def _go(self, number: bytes) -> None:

@@ -54,7 +54,8 @@ def python() -> Tuple[str, ...]:
     paths = sysconfig.get_paths(vars={"base": sys.base_prefix, "platbase": sys.base_exec_prefix})
     library = sysconfig.get_config_var("LIBDIR")
     shared = [str(file) for file in Path(library or "/nowhere").glob("libpython*.so*")]
-    return (executable, paths["stdlib"], paths["platstdlib"], *shared, str(Path(inside.__file__).parent))
+    ours = str(Path(inside.__file__).parent), inside.abi.__file__
+    return (executable, paths["stdlib"], paths["platstdlib"], *shared, *ours)
 
 
 def existing(box: Box) -> List[str]:

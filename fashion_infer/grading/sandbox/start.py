@@ -16,11 +16,11 @@ from .box import Box
 from .layers import Layers
 from .processes import Sandboxed
 
-_INSIDE = Path(inside.__file__).parent
+_PATHS = [str(Path(inside.__file__).parents[1]), str(Path(inside.abi.__file__).parent)]
 
 
 def python(module: str, *arguments: str) -> List[str]:
-    code = f"import sys; sys.path.insert(0, {str(_INSIDE.parent)!r}); from inside.{module} import main; main()"
+    code = f"import sys; sys.path[:0] = {_PATHS!r}; from inside.{module} import main; main()"
     return [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, *arguments]
 
 

@@ -17,6 +17,7 @@ from ...kernel_files import neighbours, plugin
 from ...kernel_files.formats import KernelFile
 from ...kernel_files.loading import LoadedKernel
 from ...library import bindings, kernels, op_times
+from ...library.plugin_abi import PluginCall
 from ..calls import USUAL, Called, Caller, Conditions, Failed
 from ..inputs import Inputs
 from ..tensors import NEVER_NUMBER, GuardedDeviceTensors, GuardedTensors, PagedTensors, same_bits
@@ -131,7 +132,7 @@ class HostCaller(Caller):
     ) -> Tuple[float, float, int]:
         """Call the plug-in, because the library would fill the output first."""
         places = (bindings.address(tensor) for tensor in (tensors.x, tensors.k, tensors.y))
-        call = bindings.PluginCall(kernels.describe(shape.data, shape.weights), *places, examine=examine, op_seconds=-1)
+        call = PluginCall(kernels.describe(shape.data, shape.weights), *places, examine=examine, op_seconds=-1)
         began = time.perf_counter()
         status = self._description.run(ctypes.pointer(call))
         seconds = call.op_seconds if call.op_seconds >= 0 else time.perf_counter() - began

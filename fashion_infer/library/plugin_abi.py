@@ -1,22 +1,22 @@
-"""The structures of custom_ops/include/fashion_ops_plugin.h in ctypes.
-
-The sandbox shows only this folder of the package, so this module repeats structures of `library.bindings`.
-tests/unit/test_grading_inside.py compares them with the header and with `library.bindings`.
-"""
+"""The structures of custom_ops/include/fashion_ops_plugin.h. This file imports nothing else of the package, because the
+sandbox of `grading` shows it alone."""
 
 import ctypes
 
-CPU, GPU = 0, 1
 OK, DEVICE_ERROR = 0, 6
 
 
-class Conv(ctypes.Structure):
+class ConvSize(ctypes.Structure):
+    """The C API's structure fops_conv."""
+
     _fields_ = [(name, ctypes.c_int64) for name in "BCHWMK"] + [("x_type", ctypes.c_int)]
 
 
-class Call(ctypes.Structure):
+class PluginCall(ctypes.Structure):
+    """The C API's structure fops_plugin_call."""
+
     _fields_ = [
-        ("conv", Conv),
+        ("conv", ConvSize),
         ("x", ctypes.c_void_p),
         ("k", ctypes.c_void_p),
         ("y", ctypes.c_void_p),
@@ -29,10 +29,12 @@ class Call(ctypes.Structure):
     ]
 
 
-RUN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Call))
+RUN_PLUGIN = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(PluginCall))
 
 
-class Description(ctypes.Structure):
+class PluginDescription(ctypes.Structure):
+    """The C API's structure fops_kernel_plugin."""
+
     _fields_ = [
         ("abi", ctypes.c_uint32),
         ("backend", ctypes.c_int),
@@ -43,5 +45,5 @@ class Description(ctypes.Structure):
         ("takes", ctypes.c_char_p),
         ("precision", ctypes.c_char_p),
         ("accepts", ctypes.c_void_p),
-        ("run", RUN),
+        ("run", RUN_PLUGIN),
     ]
