@@ -178,10 +178,19 @@ def _on_gpu(request: GradeRequest, ready: "_Ready") -> bool:
 
 def _staged(request: GradeRequest, path: Path, machine: Machine, room: Path) -> Submission:
     backend = None if request.rubric.backend == "auto" else request.rubric.backend
-    own = path.resolve()
-    others = {Path(source).resolve() for source in (*request.sources, *request.others)} - {own}
-    beside = tuple(other.relative_to(own.parent).as_posix() for other in others if own.parent in other.parents)
-    return submission.stage(path, room, reading.Wanted(request.format, backend, request.file, beside), machine.layers)
+    wanted, own = reading.Wanted(request.format, backend, request.file), path.resolve()
+    staged = submission.stage(path, room, wanted, machine.layers)
+    if path.name in staged.files:  # a single file, with the files beside it that it includes
+        files = [own.parent / name for name in staged.files]
+        beside = {place for file in files for place in (file, *file.parents)} - {own, *own.parents}
+        for other in beside.intersection(Path(source).resolve() for source in (*request.sources, *request.others)):
+            try:
+                with _room() as spare:
+                    submission.stage(other, Path(spare), wanted, machine.layers)
+            except Refused:  # it has no kernel, as the source of a helper
+                continue
+            raise Refused(f"it includes another submission, {other.name}")
+    return staged
 
 
 def _prepared(request: GradeRequest, path: Path, machine: Machine, room: Path) -> _Ready:

@@ -3,7 +3,6 @@
 Both steps read untrusted bytes. Afterwards, the referee's process checks that the box has left only plain files.
 """
 
-import contextlib
 import json
 import os
 import resource
@@ -32,7 +31,6 @@ class Wanted(NamedTuple):
     format: Optional[str] = None
     backend: Optional[str] = None
     file: Optional[str] = None
-    others: Tuple[str, ...] = ()  # other submissions in the folder of a single file, which it may not include
 
 
 def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
@@ -44,7 +42,6 @@ def read(source: Path, folder: Path, wanted: Wanted) -> KernelFile:
             raise Refused("it is not a zip or tar archive, or is damaged: pack it as a zip again")
         files = _single(source, folder) if single else archives.unpack(source, folder)
         if single:
-            _check_others(folder, files, wanted)
             return _recognised(folder / source.name, wanted)
         return _kernel(folder, files, wanted)
     except (RecursionError, MemoryError) as error:
@@ -99,8 +96,8 @@ def _answered(said: str, folder: Path, code: int) -> KernelFile:
 
 
 def main() -> None:
-    """Call `read` with the command line's only argument, [SOURCE, FOLDER, FORMAT, BACKEND, FILE, OTHERS]; print the
-    result. Both are in JSON."""
+    """Call `read` with the command line's only argument, [SOURCE, FOLDER, FORMAT, BACKEND, FILE]; print the result.
+    Both are in JSON."""
     source, folder, *wanted = json.loads(sys.argv[1])
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     print(_BEGUN, flush=True)
@@ -139,15 +136,6 @@ def _single(source: Path, folder: Path) -> List[Path]:
         (folder / relative).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source if relative == files[0] else root / relative, folder / relative)
     return sorted(files)
-
-
-def _check_others(folder: Path, files: List[Path], wanted: Wanted) -> None:
-    """Refuse other submissions' files: all in a folder, and a file that has a kernel, as a helper's source has not."""
-    for other in set(wanted.others).intersection(str(place) for file in files for place in (file, *file.parents)):
-        with contextlib.suppress(UsageError):
-            if not (folder / other).is_dir():
-                formats.recognise(folder / other)
-            raise Refused(f"it includes another submission, {other}")
 
 
 def _recognised(path: Path, wanted: Wanted) -> KernelFile:
