@@ -32,7 +32,7 @@ OTHER_SHAPES = (
     ConvolutionShape(1, 2, 6, 6, 3, 6),
     ConvolutionShape(1, 5, 37, 37, 67, 4),
 )
-MANY = 1000  # images of the largest call
+MANY = 1003  # images of the largest call; no multiple of what a file may compute at once
 _FEW, _MOST = 3, 32  # images per call by default, and of a kernel with threads on any number of processors
 _FIRST = 20.0  # seconds after which a first call of one image hangs, unless our naive kernel takes a hundredth of that
 _SLOWER = 10  # how many times longer per image a call with many images may take than one with one image,
