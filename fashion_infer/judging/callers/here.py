@@ -82,7 +82,7 @@ class HostCaller(Caller):
             inputs, np.float32(0) if self.zeroed else NEVER_NUMBER if number else np.float32(np.nan), conditions.guard
         )
         op_times.drain()
-        count = conditions.threads or len(os.sched_getaffinity(0))
+        count = (conditions.threads or len(os.sched_getaffinity(0))) if self._starts_threads else 1
         announce({"images": inputs.shape.B, "threads": count, "guarded": conditions.guarded, "ends": tensors.ends()})
         try:
             with threads(conditions.threads), self._interrupted(conditions), self._own(conditions):
