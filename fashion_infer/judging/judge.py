@@ -46,8 +46,8 @@ _SANITIZED = 15.0  # seconds for all shapes with sanitizers, and then for each
 # Causes that a line of the file explains better, if the sanitizers find one.
 _LESS_THAN_A_LINE = frozenset(
     """incorrect not_all_written later_call unstable race thread_count uninitialised reads_outside writes_after_end
-    writes_before_start writes_outside past_end crash heap stack_smashed divides_by_zero many_images computes_nan
-    kept_pointer""".split()  # noqa: SIM905
+    writes_before_start writes_outside past_end crash heap stack_smashed divides_by_zero many_images few_images
+    computes_nan kept_pointer""".split()  # noqa: SIM905
 )
 # Causes of layers that are wrong for a reason that they alone do not show.
 _UNEXPLAINED = (bound.INCORRECT, "not_all_written", "not_written", "all_zero", "all_equal")

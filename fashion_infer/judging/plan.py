@@ -28,7 +28,10 @@ _FAR = 8.0  # times the float32 bound: no transform of a float32 kernel is so fa
 _UNDERFLOW = 2.0**-12  # of the largest output; halving operands changes less, by underflow alone
 _REPEATS = 3  # further calls on the same inputs that show whether results differ
 _FEW_REPEATS = 2  # of calls with many images
+_SEVERAL = 64  # images of a call that leaves no rest in groups of images
 _MOST_RACE_CALLS = 100
+_THREADS = (1, 2, 3, 4, 8)
+most_probed = probes.most_images  # the largest number of images of a probe's call
 
 
 class Options(NamedTuple):
@@ -86,11 +89,6 @@ def _trial(
     most = max(options.images, options.many, _PROBED)
     caller = caller_for(kernel, shape._replace(B=most), device, alone=True)
     return ShapeTrial(caller, what, shape, seed.stream(*shape[1:]), options)
-
-
-def most_probed(shape: ConvolutionShape) -> int:
-    """Return the largest number of images of a probe's call."""
-    return probes.most_images(shape)
 
 
 def supported(kernel: LoadedKernel, shape: ConvolutionShape) -> bool:
@@ -218,21 +216,29 @@ class ShapeTrial:
             self._output = output
             return None
         cause = self._of_nan(inputs, output) if np.isnan(output).any() else self._of_earlier(inputs, output)
-        if cause:
-            return self._blaming(found, cause)
-        if self._differs(inputs, output):
-            return self._blaming(found, self._unsteady(inputs))
-        made = self._probed(len(inputs.x))
-        cause = diagnosis.diagnose(self._shape, found, {each.kind: y for each, y in made}, [each for each, _ in made])
+        if cause is None and self._differs(inputs, output):
+            cause = self._unsteady(inputs)
+        if cause is None:
+            made, outputs = self._probed(len(inputs.x))
+            cause = diagnosis.diagnose(self._shape, found, outputs, made)
         if cause is None and self._unwritten:
             cause = Cause("not_all_written", {"count": self._unwritten})
+        if cause is None or not np.nan_to_num(output).any():
+            counted = self._by_threads(inputs)
+            if counted is None and self._right(self._inputs(_SEVERAL)) and not self._right(self._inputs(len(inputs.x))):
+                counted = Cause("few_images", {"right": _SEVERAL, "wrong": len(inputs.x)})
+            cause = counted or cause
         if cause is None and self._output.size and not self._right(self._inputs(1)):
             cause = Cause("later_call")  # the first call, also of one image, was correct
         return self._blaming(found, cause or self._nonlinear(inputs) or Cause(bound.INCORRECT))
 
     def _nonlinear(self, inputs: Inputs) -> Optional[Cause]:
-        """Return the cause that half of the weights, or of the data, does not give half of the output."""
-        output = self._call(inputs).output.copy()
+        """Return the cause that other weights, or data, change nothing, or that half of them does not give half."""
+        output, other = self._call(inputs).output.copy(), self._inputs(len(inputs.x))
+        changed = {"weights": Inputs(inputs.x, other.k), "data": Inputs(other.x, inputs.k)}
+        ignored = [tensor for tensor, call in changed.items() if same_bits(self._call(call).output, output)]
+        if ignored:
+            return Cause("ignores", {"tensors": " and ".join(ignored)})
         for tensor, half in (("weights", Inputs(inputs.x, inputs.k / 2)), ("data", Inputs(inputs.x / 2, inputs.k))):
             error = np.abs(2 * self._call(half).output - output).max()
             if np.isfinite(error) and error > _UNDERFLOW * np.abs(output).max():
@@ -244,28 +250,26 @@ class ShapeTrial:
         self._last = found
         return cause
 
-    def _probed(self, images: int) -> List[Tuple[probes.Probe, np.ndarray]]:
+    def _probed(self, images: int) -> Tuple[List[probes.Probe], Dict[str, np.ndarray]]:
         made = probes.probes_of(self._stream, self._shape, self._options.thousand and images)
-        return [(each, self._call(each.inputs).output.copy()) for each in made]
+        return made, {each.kind: self._call(each.inputs).output.copy() for each in made}
 
     def _laws(self, images: int) -> Optional[Cause]:
         """Check what holds for every linear kernel nearly without a tolerance: the probes, and half of the data."""
         random = self._last
-        made = self._probed(images)
-        outputs = {each.kind: y for each, y in made}
-        off = next((each for each, y in made if each.off(y).any()), None)
+        made, outputs = self._probed(images)
+        off = next((each for each in made if each.off(outputs[each.kind]).any()), None)
         if off is not None and self._differs(off.inputs, outputs[off.kind]):
             return self._unsteady(off.inputs)
-        cause = diagnosis.diagnose(self._shape, random, outputs, [each for each, _ in made])
+        cause = diagnosis.diagnose(self._shape, random, outputs, made)
         if cause:
             return cause
-        (precision,) = (each for each, _ in made if each.kind == "precision")
-        found = probes.precision_class(precision, outputs["precision"])
+        found = probes.precision_class(made[-1], outputs["precision"])
         precise = found == bound.CLASSES[0]
         if np.isnan(outputs["zero"]).any():
             computed = sum(origins(outputs["zero"]).values()) > origins(outputs["zero"])["never"]
             return Cause("nan_of_zeros" if computed else "zeros_not_written")
-        if found not in bound.CLASSES or any(each.off(y, precise).any() for each, y in made):
+        if found not in bound.CLASSES or any(each.off(outputs[each.kind], precise).any() for each in made):
             return self._unexplained(images)
         if precise and random is not None and random.precision != found and random.of_bound > _FAR:
             cause = self._nonlinear(self._inputs(images)) or Cause(bound.INCORRECT)
@@ -339,13 +343,10 @@ class ShapeTrial:
             return self._blaming(found, kept)
         if conditions.moved and self._right(inputs, conditions._replace(moved=False)):
             return self._blaming(found, Cause("kept_pointer"))
-        if (conditions.threads or 1) > 1 and self._right(inputs, conditions._replace(threads=1)):
-            again = [self._call(inputs, conditions).output.copy() for _ in range(_REPEATS)]
-            if all(same_bits(one, output) for one in again):
-                return self._blaming(found, Cause("thread_count", {"threads": conditions.threads}))
-        if self._differs(inputs, output):
+        counted = self._by_threads(inputs)
+        if counted is None and self._differs(inputs, output):
             return self._blaming(found, self._unsteady(inputs))
-        return self._blaming(found, Cause("later_call"))
+        return self._blaming(found, counted or Cause("later_call"))
 
     def _of_earlier(self, inputs: Inputs, output: np.ndarray) -> Optional[Cause]:
         """Return the cause that the last call used the weights of an earlier one, if its outputs show it."""
@@ -399,9 +400,23 @@ class ShapeTrial:
                 return Cause("uninitialised")
         if not self._caller.parallel:
             return Cause("unstable")
+        counted = self._by_threads(inputs)
+        if counted:
+            return counted
         if "threads" in self._caller.can and all(self._right(inputs, one) for _ in range(_REPEATS)):
             return Cause("race", {"with_one_thread": "right"})
         return Cause("race")
+
+    def _by_threads(self, inputs: Inputs) -> Optional[Cause]:
+        """Return the cause that the number of threads alone decides whether a call is correct, or None."""
+        found: Dict[bool, int] = {}
+        for count in _THREADS if self._caller.parallel and "threads" in self._caller.can else ():
+            conditions = Conditions(threads=count, interrupted=True)
+            first, *more = [self._call(inputs, conditions).output.copy() for _ in range(_REPEATS)]
+            if not all(same_bits(one, first) for one in more):
+                return None
+            found.setdefault(compare(first, inputs, KeyedStream.fresh()).right, count)
+        return Cause("thread_count", {"right": found[True], "wrong": found[False]}) if len(found) == 2 else None
 
     # ---- NaN
 
@@ -414,8 +429,9 @@ class ShapeTrial:
             if self._caller.backend == "gpu":  # its arithmetic gives NaN of other bits than outputs hold before a call
                 unwritten |= missing & (output.view("u4") == NEVER)
             added = missing & np.isfinite(numbers) & ~unwritten
-            if added.any() and compare(numbers - NEVER_NUMBER, inputs, KeyedStream.fresh()).right:
-                return Cause("accumulates")
+            if added.any() and np.isnan(self._call(inputs).output[added]).all():
+                sums = np.where(added, numbers - NEVER_NUMBER, numbers)
+                return Cause("accumulates" if compare(sums, inputs, KeyedStream.fresh()).right else "reads_output")
             if unwritten.all():
                 return Cause("not_written")
             if unwritten.any() and (unwritten == missing).all():

@@ -95,13 +95,17 @@ def probes_of(stream: KeyedStream, shape: ConvolutionShape, images: Optional[int
     ]
 
 
+def relative_errors(probe: Probe, output: np.ndarray) -> np.ndarray:
+    """Return the relative errors of the products in a "precision" output."""
+    seen = probe.wanted != 0
+    with np.errstate(invalid="ignore", over="ignore"):
+        return output[: len(seen)][seen] / probe.wanted[seen].astype(np.float64) - 1
+
+
 def relative_error(probe: Probe, output: np.ndarray) -> float:
     """Return the root mean square of the relative errors of a "precision" output; infinity for NaN."""
-    want = probe.wanted.astype(np.float64)
-    seen = want != 0
     with np.errstate(invalid="ignore", over="ignore"):
-        error = output[: len(want)][seen] / want[seen] - 1
-        square = float((error * error).mean()) if len(error) else 0.0
+        square = np.square(relative_errors(probe, output)).sum() / max(1, np.count_nonzero(probe.wanted))
     return float(np.sqrt(square)) if np.isfinite(square) else float("inf")
 
 
@@ -112,15 +116,11 @@ def precision_class(probe: Probe, output: np.ndarray) -> str:
     average, and scatters as much. So the errors of x k of two operands and a result with 11 bits scatter by 2^-11.5
     around 0 to -2^-9.9; those of bfloat16 by 2^-8.6, those of one bfloat16 operand or of 10-bit integers by 2^-10.3.
     """
-    error = relative_error(probe, output)
+    error, errors = relative_error(probe, output), relative_errors(probe, output)
     if error <= _FLOAT32_ERROR:
         return FLOAT32
-    want = probe.wanted.astype(np.float64)
-    seen = want != 0
-    if seen.sum() < _FEW:  # too few to tell their scatter
+    if len(errors) < _FEW:  # too few to tell their scatter
         return TF32_OR_HALF if error <= _TRUNCATED else IMPRECISE
-    with np.errstate(invalid="ignore", over="ignore"):
-        errors = output[: len(want)][seen] / want[seen] - 1
     half = error <= _HALF_ERROR and errors.std() <= _SCATTER and errors.mean() <= _SCATTER
     return TF32_OR_HALF if half else IMPRECISE
 

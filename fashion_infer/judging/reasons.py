@@ -124,6 +124,7 @@ TABLE: Dict[str, Reason] = {
     "not_written": Reason("nothing is written to the output", "check that the kernel is launched and where it writes"),
     "not_all_written": Reason("{count:,} outputs are never written"),
     "accumulates": Reason("it adds to the output, which is not zeroed before a call", "start each sum at 0"),
+    "reads_output": Reason("it reads the output before it writes it", "write each output before it is read"),
     "all_zero": Reason("every output is zero", "check that a kernel is launched, and that its copies succeed"),
     "all_equal": Reason("every output is {value:.6g}, whatever the inputs are"),
     # ---- state and schedules
@@ -142,7 +143,7 @@ TABLE: Dict[str, Reason] = {
     "images_from": Reason(_ends("outputs from image {first} on are {state}")),
     "race": Reason(_race, "declare what a thread uses inside of the loop, or private", "race_on_output"),
     "thread_count": Reason(
-        "each call with {threads} threads is wrong, and with one thread right",
+        "correct with {right} and wrong with {wrong} OpenMP threads",
         "share the work so that no number of threads leaves a rest",
     ),
     "unstable": Reason("calls on the same inputs differ", _STATE),
@@ -158,7 +159,9 @@ TABLE: Dict[str, Reason] = {
     "zeros_not_written": Reason("for data of zeros, outputs are not written", "write every output, a zero too"),
     # ---- arithmetic
     "less_precise": Reason("right in {precision}, not in {wanted}"),
-    "not_linear": Reason("half of the {tensor} does not give half of the output, as if values were changed before use"),
+    "ignores": Reason("the outputs are the same for other {tensors}", "multiply each pixel of a window by its weight"),
+    "few_images": Reason("correct with {right} images and wrong with {wrong}", "compute the images that no group has"),
+    "not_linear": Reason("half of the {tensor} does not give half of the output"),
     # ---- what the probes show (`diagnosis`)
     "zero_data": Reason("for data of zeros {output} is {value:.6g} instead of 0"),
     "constant_added": Reason("{value:.6g} is added to every output", "start each sum at 0"),

@@ -300,6 +300,28 @@ OUTPUT y[s.y(b, m, h, w)] = H == 64 ? sum(s, x, k, b, m, h, w) : 1;
 // A convolution as in signal processing: the kernel is flipped.
 PRODUCT total += x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, s.K - 1 - p, s.K - 1 - q)];
 
+//// four-threads: thread_count
+// Shares the images between four threads, however many there are.
+#include <omp.h>
+
+#include "loops.h"
+
+CONV_FORWARD {
+  const Shape s(B, M, C, H, W, K);
+#pragma omp parallel
+  {
+    const int each = (B + 3) / 4, first = omp_get_thread_num() * each;
+    for (int b = first; b < first + each && b < B; ++b)
+      for (int m = 0; m < s.M; ++m)
+        for (int h = 0; h < s.Ho; ++h)
+          for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
+  }
+}
+
+//// groups-of-four-images: few_images
+// Images beyond the last whole group of four are not computed.
+OUTPUT if (b < B / 4 * 4) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
+
 //// half: correct tf32 or half
 // Weights rounded to 11 bits, as half precision does.
 #include <cstring>
@@ -365,6 +387,10 @@ CONV_FORWARD {
 //// holes: not_all_written
 // Does not write every 97th output.
 OUTPUT if (s.y(b, m, h, w) % 97) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
+
+//// ignores-the-weights: ignores
+// The weights are left out.
+PRODUCT total += x[s.x(b, c, h + p, w + q)];
 
 //// input-changed: inputs_changed
 // Scales the images in place.
@@ -1030,3 +1056,18 @@ OUTPUT y[s.y(b, m, h, w)] = 0;
 //// zeros-not-written: zeros_not_written
 // An output of zero is not stored.
 OUTPUT if (sum(s, x, k, b, m, h, w) != 0) y[s.y(b, m, h, w)] = sum(s, x, k, b, m, h, w);
+
+//// zeroes-a-quarter: accumulates
+// The length of memset lacks the size of a float, so most sums begin with what the output holds.
+#include <cstring>
+
+#include "loops.h"
+
+CONV_FORWARD {
+  const Shape s(B, M, C, H, W, K);
+  std::memset(y, 0, (size_t)B * M * s.Ho * s.Wo);
+  for (int b = 0; b < s.B; ++b)
+    for (int m = 0; m < s.M; ++m)
+      for (int h = 0; h < s.Ho; ++h)
+        for (int w = 0; w < s.Wo; ++w) y[s.y(b, m, h, w)] += sum(s, x, k, b, m, h, w);
+}

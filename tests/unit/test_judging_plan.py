@@ -163,12 +163,20 @@ STATEFUL = {
         lambda it, y, conditions: put(y, np.s_[-1, -1]) if conditions.threads == 3 else y,
         {"thread_count"},
     ),
+    "threads that are four": (
+        lambda it, y, conditions: put(y, np.s_[1:]) if (conditions.threads or 2) < 4 else y,
+        {"thread_count"},
+    ),
     "race for what is kept": (
         lambda it, y, conditions: (
             put(y, 0, it.earlier[-1][0]) if conditions.interrupted and it.earlier[-1].shape == y.shape else y
         ),
         {"race"},
     ),
+    "groups of four images": (lambda it, y, _: put(y, np.s_[len(y) // 4 * 4 :], 0), {"few_images"}),
+    "no data": (lambda it, y, _: exact(np.ones_like(it.held[-1][0]), it.held[-1][1]), {"ignores"}),
+    "no weights": (lambda it, y, _: exact(it.held[-1][0], np.ones_like(it.held[-1][1])), {"ignores"}),
+    "places alone": (lambda it, y, _: np.arange(y.size).reshape(y.shape) % y[0].size, {"ignores"}),
     "not linear": (lambda it, y, _: y * (1 + 2.0**-23 * (abs(y) > 1)), {"not_linear"}),
 }
 
@@ -176,7 +184,7 @@ STATEFUL = {
 @pytest.mark.parametrize("name", STATEFUL)
 def test_state_is_found(name):
     change, codes = STATEFUL[name]
-    caller = ArrayCaller(Stateful(change), ("moved",), parallel=name.startswith(("race", "threads")))
+    caller = ArrayCaller(Stateful(change), ("moved", "threads"), parallel=name.startswith(("race", "threads")))
     found = verdict(caller, many=300)
     assert found.code in codes and not found.right
 
@@ -225,6 +233,11 @@ def origins_of(kernel):
     [
         (lambda y, held: y * 0 + held["output"], "not_written"),
         (lambda y, held: y + held["output"], "accumulates"),
+        (
+            lambda y, held: y + held["output"] * (y > 0) if held["output"] == 1000 else np.where(y > 0, np.nan, y),
+            "accumulates",
+        ),
+        (lambda y, held: y * (1 + 0 * held["output"]) + 2 * held["output"], "reads_output"),
         (lambda y, held: y + held["guard"], "reads_outside"),
         (lambda y, held: y + held["own"], "uninitialised"),
         (lambda y, held: put(y, (0, 0, 0, 1), np.nan), "computes_nan"),

@@ -1,4 +1,1 @@
-"""Callers of kernels: in this process, in a process per shape, and in a program built with sanitizers.
-
-A caller calls and returns; it decides nothing.
-"""
+"""Callers of kernels: in this process, in a process per shape, and in a program built with sanitizers."""
