@@ -132,7 +132,7 @@ def _no_line(cause: Cause, verdict: Verdict) -> str:
         why, what = "the sanitizers see no race", "compare how threads share the outputs with the number of threads"
     elif cause.code in reasons.HARMFUL:
         why, what = "the sanitizers see no error in memory with few images", "compile with -O0 -g, and run it in gdb"
-    elif cause.code == "not_linear":
+    elif cause.code in ("not_linear", "changed_operand"):
         why, what = "no error in memory leads to it", "look for what clips, rounds or leaves out a value"
     else:
         why, what = "no error in memory leads to it", "compare the indices with the verdict's, for one image and filter"

@@ -4,7 +4,8 @@ Every rule proposes another computation, read off the outputs, and predicts what
 A rule is said only if its prediction holds for all outputs; otherwise the first observation is said, or nothing.
 """
 
-from itertools import permutations, product
+from functools import partial
+from itertools import combinations, permutations, product
 from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from .probes import (
     columns_have_images,
     precision_class,
     relative_error,
+    relative_errors,
     rows_have_channels,
 )
 from .reference import convolve
@@ -75,15 +77,14 @@ class Evidence:
             self.readings[kind] = Reading(probe, got, off, probe.tolerance(self.precise))
         given = list(outputs.values()) if comparison is None else [*outputs.values(), comparison.y]
         bits = [output[np.isnan(output)].view("u4") for output in given]
-        self.unwritten = all(
-            (some == NEVER).all() for some in bits
-        )  # whether NaN may be outputs that nothing has written
+        self.unwritten = all((some == NEVER).all() for some in bits)  # whether NaN may be outputs never written
         self.any_off = any(reading.off.any() for reading in self.readings.values())
 
     def explained(self, predict: Prediction) -> bool:
-        """Whether a prediction holds for all outputs of all probes, and predicts half of the wrong ones at least."""
+        """Whether a prediction holds for all outputs of all probes, and predicts at least half of the wrong ones."""
         off = checked = 0
-        for most in (1, self._most):  # one image of each probe refutes nearly all that is false
+        every = max(2, 2 * _WORK * self.shape.M // self.shape._replace(B=1).operations)  # or as many as _WORK allows
+        for most in (1, every):  # one image of each probe refutes nearly all that is false
             for reading in self.readings.values():
                 images = reading.worst[:most] if most == 1 else np.sort(reading.worst[1:most])
                 if not len(images):
@@ -94,14 +95,7 @@ class Evidence:
                 wrong = reading.off[images] & ~np.isnan(reading.got[images])
                 off += int(wrong.sum())
                 checked += int((wrong & ~np.isnan(predicted)).sum())
-        return checked > 0 and 2 * checked >= off
-
-    @property
-    def _most(self) -> int:
-        """Number of images of a probe to predict: all, or as many as _WORK allows."""
-        _, C, _, _, _, K = self.shape
-        height, width = self.shape.output[2:]
-        return max(2, _WORK // max(1, C * K * K * height * width))
+        return 2 * checked >= off and (checked > 0 or not self.any_off)
 
     def read(self, kind: str) -> np.ndarray:
         """Return the indices that the outputs of a probe stand for; MISREAD for all if its numbers may be rounded."""
@@ -123,22 +117,16 @@ def diagnose(
         return _precision(evidence) or _random_only(evidence)
     same = _all_the_same(evidence)
     if same is not None or _earlier(evidence):
-        return same
-    for rule in _RULES:
-        cause = rule(evidence)
-        if cause is not None:
-            return cause
-    return _fact(evidence)
+        return same or _clipped(evidence)
+    return next(filter(None, (rule(evidence) for rule in _RULES)), None)
 
 
 def _earlier(evidence: Evidence) -> bool:
     """Whether a probe's output is that of another probe: what the kernel does then depends on earlier calls."""
     readings = [reading for reading in evidence.readings.values() if reading.off.any() and reading.got.any()]
     return any(
-        np.array_equal(one.got, other.got)
-        for index, one in enumerate(readings)
-        for other in readings[:index]
-        if np.isfinite(one.got).all() and not np.array_equal(one.probe.wanted, other.probe.wanted)
+        np.array_equal(one.got, other.got) and not np.array_equal(one.probe.wanted, other.probe.wanted)
+        for one, other in combinations(readings, 2)
     )
 
 
@@ -183,16 +171,35 @@ def _precision(evidence: Evidence) -> Optional[Cause]:
     probe, got = evidence.probes["precision"], evidence.precision_output
     if precision_class(probe, got) != IMPRECISE or not np.isfinite(got).all() or got[probe.wanted == 0].any():
         return None  # where there is no product, an error is not that of one
-    whole = _whole(evidence)
-    if whole is not None:
-        return whole
-    x, k = probe.inputs.x[: evidence.shape.B], probe.inputs.k
-    for change in (np.trunc, np.rint):
-        for what, data, weights in (("k", x, change(k)), ("x", change(x), k)):
-            predicted = convolve(data, weights)
-            if (np.abs(got - predicted) <= 2.0**-9 * predicted).all():
-                return Cause("whole_operand", {"tensor": what})
-    return Cause("imprecise", {"error": relative_error(probe, got)}) if not probe.off(got).any() else None
+    cause = _whole(evidence) or _operand(evidence)
+    return cause or (None if probe.off(got).any() else Cause("imprecise", {"error": relative_error(probe, got)}))
+
+
+_CHANGES: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "truncated to a whole number": np.trunc,
+    "rounded to a whole number": np.rint,
+    "used without its sign": np.abs,
+    "set to 0 if it is negative": lambda values: np.maximum(values, 0),
+    "converted to an unsigned byte": lambda values: np.trunc(values) % 256,
+    "converted to a signed byte": lambda values: (np.trunc(values) + 128) % 256 - 128,
+}
+
+
+def _operand(evidence: Evidence) -> Optional[Cause]:
+    """Each number of the data, or of the weights, is changed before it is multiplied."""
+    products, few = evidence.probes["precision"], np.arange(min(_SEVERAL, evidence.shape.B))
+    for (how, change), tensor in product(_CHANGES.items(), "kx"):
+
+        def predict(probe: Probe, images, change=change, tensor=tensor) -> np.ndarray:
+            x, k = probe.inputs.x[images], probe.inputs.k
+            return convolve(change(x), k) if tensor == "x" else convolve(x, change(k))
+
+        predicted = predict(products, few)
+        outputs = (evidence.precision_output[few], products.wanted[few])
+        alike = [(np.abs(y - predicted) <= 2.0**-9 * predicted).all() for y in outputs]
+        if alike[0] and (evidence.explained(predict) if evidence.any_off else not alike[1]):
+            return Cause("changed_operand", {"tensor": tensor, "how": how})
+    return None
 
 
 def _noisy(evidence: Evidence) -> Optional[Cause]:
@@ -202,9 +209,8 @@ def _noisy(evidence: Evidence) -> Optional[Cause]:
         if not (np.abs(got - want) <= _NOISE * want).all():
             return None
     probe, got = evidence.probes["precision"], evidence.precision_output
-    seen = probe.wanted != 0
-    error = np.abs(got[seen] / probe.wanted[seen] - 1)
-    if not (error <= _NOISE).all() or (error > 2.0**-11).mean() < 0.9 or got[~seen].any():
+    error = np.abs(relative_errors(probe, got))
+    if not (error <= _NOISE).all() or (error > 2.0**-11).mean() < 0.9 or got[probe.wanted == 0].any():
         return None
     return Cause("imprecise", {"error": relative_error(probe, got)})
 
@@ -214,15 +220,7 @@ def _random_only(evidence: Evidence) -> Optional[Cause]:
     comparison = evidence.comparison
     if comparison is None or not comparison.wrong or not comparison.off.any():
         return None
-    return _images(evidence, True) or _places(evidence, True)
-
-
-def _empty_places(evidence: Evidence) -> Optional[Cause]:
-    return _images(evidence, False) or _places(evidence, False)
-
-
-def _wrong_places(evidence: Evidence) -> Optional[Cause]:
-    return _places(evidence, True) or _images(evidence, True)
+    return _clipped(evidence) or _images(evidence, True) or _places(evidence, True)
 
 
 def _state(values: Iterable[np.ndarray], unwritten: bool) -> str:
@@ -233,7 +231,7 @@ def _state(values: Iterable[np.ndarray], unwritten: bool) -> str:
     return "wrong" if any(some.any() for some in values) else "zero"
 
 
-def _images(evidence: Evidence, wrong: bool) -> Optional[Cause]:
+def _images(evidence: Evidence, wrong: bool = False) -> Optional[Cause]:
     """Images from some number on, or a few images, are wrong; with `wrong` false only if they are zero or NaN."""
     masks = [evidence.readings[kind] for kind in ("rows", "columns")]
     calls = []
@@ -268,7 +266,8 @@ def _images_of(evidence: Evidence, wrong: bool, images, off, contents) -> Option
     if first and bad[first:].all() and shares[first:].min() > 0.5:
         return Cause("images_from", {"first": int(images[first]), "state": state})
     if bad.sum() <= min(_SEVERAL, (~bad).sum()):
-        return Cause("images", {"images": ", ".join(str(int(image)) for image in images[bad]), "state": state})
+        named = f"image{'s' if bad.sum() > 1 else ''} {', '.join(str(int(image)) for image in images[bad])}"
+        return Cause("images", {"images": named, "state": state})
     return None
 
 
@@ -285,8 +284,8 @@ def of_many_images(found: ComparedOutputs) -> Optional[Cause]:
     return Cause("images_from", {"first": first, "state": state})
 
 
-def _places(evidence: Evidence, wrong: bool) -> Optional[Cause]:
-    """The same filters, rows or columns are wrong in all images; with `wrong` false only if they are zero or NaN."""
+def _places(evidence: Evidence, wrong: bool = False) -> Optional[Cause]:
+    """The same filters, rows or columns are wrong in the same images; with `wrong` false, zero or NaN in all."""
     full = [(evidence.readings[kind].off, evidence.readings[kind].got) for kind in ("rows", "columns")]
     if evidence.comparison is not None and len(evidence.comparison.off):
         full.append((evidence.comparison.off, evidence.comparison.y))
@@ -300,7 +299,14 @@ def _places(evidence: Evidence, wrong: bool) -> Optional[Cause]:
         return None
     if state == "wrong" and (not wrong or 2 * off.sum() > off.size):
         return None
-    return _place(off, state)
+    cause, images = _place(off, state), [_any(mask, 1, 2, 3) for mask, _ in full]
+    if cause is None or all(each.all() for each in images):
+        return cause
+    if "where" not in cause.details or any(
+        set(np.flatnonzero(each)) != set(np.flatnonzero(images[0])) for each in images
+    ):
+        return None
+    return Cause("places", {"where": f"{_range('b', images[0])} and {cause.details['where']}", "state": state})
 
 
 def _any(mask: np.ndarray, *axes: int) -> np.ndarray:
@@ -339,13 +345,8 @@ def _range(name: str, mask: np.ndarray) -> str:
     if len(found) == 1:
         return f"{name} = {first}"
     if len(found) == last - first + 1:
-        return (
-            f"{name} >= {first}"
-            if last == len(mask) - 1
-            else f"{name} < {last + 1}"
-            if not first
-            else f"{name} = {first} to {last}"
-        )
+        some = f"{name} = {first} to {last}" if first else f"{name} < {last + 1}"
+        return f"{name} >= {first}" if last == len(mask) - 1 else some
     return f"{name} = {', '.join(map(str, found[:_SEVERAL]))}{', ...' if len(found) > _SEVERAL else ''}"
 
 
@@ -368,16 +369,26 @@ def _factor(evidence: Evidence) -> Optional[Cause]:
         if evidence.precise:  # a scaled sum is precise too, and the factor is not one of the weights
             factor = float(np.float32(factor))
         return Cause("doubled") if factor == 2 else Cause("factor", {"factor": factor})
-    if _changed(evidence, lambda y: np.maximum(y, 0)):
-        return Cause("relu")
-    outputs = [reading.got for reading in evidence.readings.values()]
-    outputs += [evidence.comparison.y] if evidence.comparison is not None else []
-    low, high = min(float(y.min()) for y in outputs), max(float(y.max()) for y in outputs)
-    if np.isfinite(high - low) and _changed(evidence, lambda y: np.clip(y, low, high)):
-        return Cause("clipped", {"low": low, "high": high})
-    if _changed(evidence, np.abs):
-        return Cause("absolute")
-    return None
+    dense, random = evidence.readings["dense"], evidence.comparison
+    pairs = [(dense.probe.wanted, dense.got), *([(random.want, random.y)] if random is not None else [])]
+    ratios = np.concatenate([y[exact < 0] / exact[exact < 0] for exact, y in pairs])
+    slope = round(float(np.median(ratios)), 3) if len(ratios) else 1.0
+    if np.isfinite(slope) and slope != 1 and _changed(evidence, lambda y: np.where(y < 0, slope * y, y)):
+        code = {0.0: "relu", -1.0: "absolute"}.get(slope)
+        return Cause(code) if code else Cause("negative_scaled", {"factor": slope})
+    return _clipped(evidence)
+
+
+def _clipped(evidence: Evidence) -> Optional[Cause]:
+    """Outputs below or above a limit are that limit."""
+    pairs = [(reading.probe.wanted, reading.got) for reading in evidence.readings.values()]
+    pairs += [(evidence.comparison.want, evidence.comparison.y)] if evidence.comparison is not None else []
+    want, got = (np.concatenate([np.ravel(values) for values in side]) for side in zip(*pairs))
+    low, high, margin = float(got.min()), float(got.max()), _CLOSE * np.abs(want).max()
+    limits = {"below": low} if want.min() < low - margin else {}
+    limits.update({"above": high} if want.max() > high + margin else {})
+    found = limits and np.isfinite(high - low) and _changed(evidence, lambda y: np.clip(y, low, high))
+    return Cause("clipped", limits) if found else None
 
 
 def _maps(evidence: Evidence) -> Optional[Cause]:
@@ -388,21 +399,12 @@ def _maps(evidence: Evidence) -> Optional[Cause]:
     width = evidence.shape.W
     if apart == B and B > 1:
         source = _mapped(np.where(found >= 0, found // width, found), 0)
-        if source is not None and evidence.explained(_taken(source, slice(None))):
+        if source is not None and evidence.explained(lambda probe, images: probe.wanted[np.asarray(source)[images]]):
             return _map_cause("image", source)
     source = _mapped(evidence.read("filters"), 1)
-    if source is not None and M > 1 and evidence.explained(_taken(slice(None), source)):
+    if source is not None and M > 1 and evidence.explained(lambda probe, images: probe.wanted[images][:, source]):
         return _map_cause("filter", source)
     return None
-
-
-def _taken(images_from, filters_from) -> Prediction:
-    """Predict that images and filters have the right outputs of others."""
-
-    def predict(probe: Probe, images: np.ndarray) -> np.ndarray:
-        return probe.wanted[images_from][images][:, filters_from]
-
-    return predict
 
 
 def _mapped(found: np.ndarray, axis: int) -> Optional[np.ndarray]:
@@ -450,16 +452,16 @@ def _output_order(evidence: Evidence) -> Optional[Cause]:
         at = _flat(strides, np.ogrid[:B, :M, :height, :width]).ravel()
         inside = at < B * M * area
         stored = np.bincount(at[inside], minlength=B * M * area)
-        once = stored == 1
+        for unknown in (stored == 0, stored != 1):  # of several outputs at one place, the last one may stay
 
-        def moved(probe: Probe, images, at=at, inside=inside, once=once) -> np.ndarray:
-            y = np.full(B * M * area, np.nan)
-            y[at[inside]] = probe.wanted.ravel()[inside]
-            y[~once] = np.nan
-            return y.reshape(probe.wanted.shape)[images]
+            def moved(probe: Probe, images, at=at, inside=inside, unknown=unknown) -> np.ndarray:
+                y = np.full(B * M * area, np.nan)
+                y[at[inside]] = probe.wanted.ravel()[inside]
+                y[unknown] = np.nan
+                return y.reshape(probe.wanted.shape)[images]
 
-        if evidence.explained(moved):
-            return Cause(code, details)
+            if evidence.explained(moved):
+                return Cause(code, details)
     return None
 
 
@@ -469,20 +471,22 @@ def _flat(strides: Sequence[int], axes: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _running(evidence: Evidence) -> Optional[Cause]:
-    """Each output is added to the one before it, in a row, a plane, an image, the whole batch, or over all calls."""
-    B, M, height, width = evidence.shape.output
-    area = height * width
-    for what, length in (("batch", B * M * area), ("image", M * area), ("filter", area), ("row", width)):
+    """Each output is added to the one before it, in the order of loops over some axes, or even over all calls."""
+    sizes = evidence.shape.output
+    for count in (4, 3, 2, 1):
+        for axes in permutations([axis for axis in range(4) if sizes[axis] > 1], count):
+            rest = [axis for axis in range(4) if axis not in axes]
 
-        def summed(probe: Probe, images, length=length, what=what) -> np.ndarray:
-            sums = probe.wanted.astype(np.float64).reshape(-1, length).cumsum(axis=1)
-            if what == "batch":
-                sums += evidence.readings[probe.kind].got.flat[0] - probe.wanted.flat[0]
-            sums = sums.reshape(probe.wanted.shape)[images]
-            return np.where(np.abs(sums) < 2**34, sums, np.nan)
+            def summed(probe: Probe, images, axes=axes, rest=rest) -> np.ndarray:
+                loops = probe.wanted.astype(np.float64).transpose(*rest, *axes)
+                sums = loops.reshape(*loops.shape[: len(rest)], -1).cumsum(axis=-1).reshape(loops.shape)
+                sums = sums.transpose(np.argsort([*rest, *axes]))
+                if not rest:
+                    sums = sums + evidence.readings[probe.kind].got.flat[0] - probe.wanted.flat[0]
+                return np.where(np.abs(sums[images]) < 2**34, sums[images], np.nan)
 
-        if length > 1 and evidence.explained(summed):
-            return Cause("sum_not_reset", {"within": what})
+            if evidence.explained(summed):
+                return Cause("sum_not_reset", {"loops": ", ".join("bmhw"[axis] for axis in axes)})
     return None
 
 
@@ -659,19 +663,14 @@ def _strides_of(order: Sequence[str], sizes: Dict[str, int], axes: str) -> Tuple
 def _strides_cause(tensor: str, shape: ConvolutionShape, axes, found, right, first: int = 0) -> Cause:
     """Name the strides that differ from the right ones, in numbers and in terms of the sizes."""
     changed = [
-        f"{axis}: {stride}{_named(stride, shape, tensor)} for {correct}"
+        f"{axis}: {stride}{f' ({name})' if name else ''} for {correct}"
         for axis, stride, correct in zip(axes, found, right)
+        for name in [size_name(stride, shape, tensor)]
         if stride != correct
     ]
     if first:
         changed.append(f"first: {first}")
     return Cause(f"{tensor}_strides", {"strides": "; ".join(changed)})
-
-
-def _named(number: int, shape: ConvolutionShape, tensor: str) -> str:
-    """Return the size, or product of sizes, that a number equals, such as " (W-K+1)"; "" for none."""
-    name = size_name(number, shape, tensor)
-    return f" ({name})" if name else ""
 
 
 _WEIGHT_SIZES = ["K", "K+1", "K-1", "K*K", "C*K", "C*K*K", "M*K", "M*K*K", "C", "M", "M*C", "C*C*K*K"]
@@ -798,20 +797,13 @@ def _data_cause(shape: ConvolutionShape, strides: np.ndarray, first: int) -> Cau
     _, C, H, W = shape.data
     found = tuple(strides.tolist())
     image, channel, h, w, p, q = found
-    if H == shape.K:  # one row of outputs shows no stride of h
-        h = p
-    if W == shape.K:
-        w = q
+    h, w = p if H == shape.K else h, q if W == shape.K else w  # one row, or column, of outputs shows no stride
     found = image, channel, h, w, p, q
     right = (C * H * W, H * W, W, 1, W, 1)
     belongs = "x[b,c,h+p,w+q]"
-    if not first and found[2:] == right[2:]:
-        if image == right[0] and channel == 0:
-            return Cause("data_channel", {"used": "x[b,0,h+p,w+q]", "belongs": belongs})
-        if image == H * W and channel == 0:
-            return Cause("data_channel", {"used": "x[b,h+p,w+q] in planes H*W apart", "belongs": belongs})
-        if image == 0 and channel == right[1]:
-            return Cause("one_image", {"image": 0})
+    used = {right[0]: "x[b,0,h+p,w+q]", H * W: "x[b,h+p,w+q] in planes H*W apart"}.get(image)
+    if used and not first and found[1:] == (0, *right[2:]):
+        return Cause("data_channel", {"used": used, "belongs": belongs})
     if found[1:] == right[1:] and image == 0 and first % right[0] == 0:
         return Cause("one_image", {"image": first // right[0]})
     if found == right:
@@ -941,17 +933,21 @@ def _fact_of_pixel(evidence: Evidence) -> Optional[Cause]:
     return Cause("uses_pixel", {**details, "belongs": _index("x", right[first])})
 
 
-_RULES = (
-    _empty_places,
+_RULES: Tuple[Callable[[Evidence], Optional[Cause]], ...] = (
+    _images,
+    _places,
     _constant,
     _noisy,
     _whole,
     _factor,
+    _operand,
     _terms,
     _weights,
     _maps,
     _data,
     _output_order,
     _running,
-    _wrong_places,
+    partial(_places, wrong=True),
+    partial(_images, wrong=True),
+    _fact,
 )

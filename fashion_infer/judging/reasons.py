@@ -173,18 +173,18 @@ TABLE: Dict[str, Reason] = {
         "a single product is off by {error:.2g} of itself: more than half precision or TF32 rounds",
         "keep operands and sums in float32, TF32 or half",
     ),
-    "images": Reason("outputs of images {images} are {state}, those of the others are right"),
+    "images": Reason("outputs of {images} are {state}, those of the others are right"),
     "border": Reason("outputs with {where} are {state}", "compare h with H - K + 1 and w with W - K + 1"),
     "places": Reason("outputs with {where} are {state}"),
     "filters_from": Reason(_ends("outputs from filter {first} on are {state}")),
     "doubled": Reason("every output is twice the correct one"),
     "factor": Reason("every output is {factor:.6g} times the correct one"),
     "relu": Reason("negative outputs are 0: the layer has no activation"),
+    "negative_scaled": Reason("negative outputs are multiplied by {factor:.6g}: the layer has no activation"),
     "absolute": Reason("negative outputs are positive: an absolute value is taken"),
-    "clipped": Reason("outputs are limited to {low:.6g} to {high:.6g}"),
-    "whole_operand": Reason(
-        lambda d: f"{_TENSORS[d['tensor']]} {'are' if d['tensor'] == 'k' else 'is'} rounded to whole numbers",
-        "keep both operands in float",
+    "clipped": Reason(lambda d: "no output is " + " or ".join(f"{side} {limit:.6g}" for side, limit in d.items())),
+    "changed_operand": Reason(
+        lambda d: f"each number of {_TENSORS[d['tensor']]} is {d['how']}", "multiply data and weights as they are"
     ),
     "last_image": Reason("outputs of the last image are {state}"),
     "one_image": Reason("image {image} is used for every image"),
@@ -197,7 +197,9 @@ TABLE: Dict[str, Reason] = {
     "output_planes": Reason(_apart("planes of the output", "(H-K+1) (W-K+1)")),
     "output_images": Reason(_apart("images of the output", "M (H-K+1) (W-K+1)")),
     "output_flipped": Reason("{used} is written where y[b,m,h,w] belongs"),
-    "sum_not_reset": Reason("a sum goes on from one output to the next ({within}): it is not set to 0 in between"),
+    "sum_not_reset": Reason(
+        "a sum goes on from one output to the next, in loops over {loops}: it is not set to 0 in between"
+    ),
     "first_channel": Reason("only channel 0 is summed"),
     "last_channel": Reason("only the last channel is left: the sum starts again for each channel"),
     "channels_missing": Reason("channels {channels} are not summed"),
@@ -230,7 +232,7 @@ TABLE: Dict[str, Reason] = {
     "weights_index": Reason("y[b,m,h,w] uses {used} where {belongs} belongs"),
     "uses_weight": Reason("{output} uses {used} where {belongs} belongs"),
     "uses_outside": Reason("{output} uses {used} of a pixel that is not in its window"),
-    "lacks_weight": Reason("{output} lacks {belongs}"),
+    "lacks_weight": Reason("{output} lacks the product {pixel} * {belongs}"),
     "uses_pixel": Reason("{output} uses {used} where {belongs} belongs"),
     # ---- what the sanitizers show, with file and line
     "out_of_bounds_read": Reason(_access, section="out_of_bounds_read"),

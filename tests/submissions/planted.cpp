@@ -82,6 +82,10 @@ CONV_FORWARD {
   }
 }
 
+//// byte-data: changed_operand float_to_int
+// The data is converted to bytes, which is right for pixels.
+PRODUCT total += (unsigned char)x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)];
+
 //// byte-sum: whole_numbers float_to_int
 // The sum is a signed char, which overflows.
 PRODUCT total = (signed char)(total + x[s.x(b, c, h + p, w + q)] * k[s.k(m, c, p, q)]);

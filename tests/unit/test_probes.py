@@ -200,6 +200,7 @@ _add("output_transposed", "y[w Wo + h]", stored(lambda s, b, m, h, w: ((b * s.M 
 _add("output_order", "y[b,h,w,m]", stored(lambda s, b, m, h, w: ((b * s.Ho + h) * s.Wo + w) * s.M + m))
 _add("output_order", "y[m,b,h,w]", stored(lambda s, b, m, h, w: ((m * s.B + b) * s.Ho + h) * s.Wo + w))
 _add("output_rows", "rows of y W apart", stored(lambda s, b, m, h, w: (b * s.M + m) * s.Ho * s.Wo + h * s.W + w, 0.0))
+_add("output_images", "images of y C apart", stored(lambda s, b, m, h, w: ((b * s.C + m) * s.Ho + h) * s.Wo + w, 0.0))
 _add("filters_from", "filters from 2 on", put(lambda s: np.s_[:, 2:]))
 _add("filters_from", "last filter is zero", put(lambda s: np.s_[:, s.M - 1 :], 0.0))
 _add("other_filter", "m % 3", output(lambda y, s: y[:, np.arange(s.M) % 3]))
@@ -210,6 +211,7 @@ _add("border", "last column zero", put(lambda s: np.s_[..., -1], 0.0))
 _add("border", "row 0 and column 0", output(lambda y, s: (y[:, :, 0].fill(np.nan), y[..., 0].fill(np.nan))[2:] or None))
 _add("border", "only 8 x 8", output(lambda y, s: (y[:, :, 8:].fill(0), y[..., 8:].fill(0))[2:] or None))
 _add("border", "last row wrong", output(lambda y, s: y * (1 + 2 * (np.arange(s.Ho) == s.Ho - 1))[:, None]))
+_add("places", "one output", output(lambda y, s: y + 3 * (np.arange(y.size) == s.Wo).reshape(y.shape)))
 _add("images_from", "two images", put(lambda s: np.s_[2:], 0.0))
 _add("constant_added", "1 is added", output(lambda y, s: y + 1))
 _add("constant_added", "0.01 is added", output(lambda y, s: y + np.float32(0.01)))
@@ -218,13 +220,22 @@ _add("constant_per_filter", "a bias", output(lambda y, s: y + np.arange(s.M).res
 _add("doubled", "doubled", output(lambda y, s: 2 * y))
 _add("factor", "mean", output(lambda y, s: y / (s.C * s.K * s.K)))
 _add("factor", "negative", output(lambda y, s: -y))
+_add("clipped", "limited to 2", output(lambda y, s: np.minimum(y, 2)))
 _add("relu", "relu", output(lambda y, s: np.maximum(y, 0)))
+_add("negative_scaled", "leaky relu", output(lambda y, s: np.where(y < 0, 0.1 * y, y)))
 _add("absolute", "abs", output(lambda y, s: np.abs(y)))
 _add("sum_not_reset", "sum of all", output(lambda y, s: y.astype(np.float64).ravel().cumsum().reshape(y.shape)))
 _add("sum_not_reset", "sum of a row", output(lambda y, s: y.cumsum(axis=3)))
 _add("sum_not_reset", "sum of a plane", output(lambda y, s: y.reshape(s.B, s.M, -1).cumsum(axis=2).reshape(y.shape)))
+_add("sum_not_reset", "sum of all filters", output(lambda y, s: y.cumsum(axis=1)))
+_add("sum_not_reset", "sum of columns", output(lambda y, s: y.cumsum(axis=2)))
 _add("whole_numbers", "int sum", output(lambda y, s: np.trunc(y)))
-_add("whole_operand", "int weights", lambda x, k: convolve(x, np.rint(k)))
+_add("changed_operand", "int weights", lambda x, k: convolve(x, np.rint(k)))
+_add("changed_operand", "int data", lambda x, k: convolve(np.trunc(x), k))
+_add("changed_operand", "data without its sign", lambda x, k: convolve(np.abs(x), k))
+_add("changed_operand", "negative data is 0", lambda x, k: convolve(np.maximum(x, 0), k))
+_add("changed_operand", "data in bytes", lambda x, k: convolve(np.trunc(x) % 256, k))
+_add("changed_operand", "weights without their sign", lambda x, k: convolve(x, np.abs(k)))
 _add("all_zero", "all zero", output(lambda y, s: 0 * y))
 _add("all_equal", "all one", output(lambda y, s: np.ones_like(y)))
 _add("not_written", "nothing", output(lambda y, s: np.full_like(y, np.nan)))
@@ -328,6 +339,7 @@ def test_no_fault_is_named_falsely_where_sizes_are_one(name, shape):
         "last_channel": {"all_zero"},
         "border": {"not_written", "all_zero", "factor"},
         "k_strides": {"not_written", "filters_from"},
+        "places": {"images"},
         "data_rows": {"one_image"},
         "data_transposed": {"weights_transposed"},
     }
