@@ -68,17 +68,14 @@ class ComparedOutputs(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the outputs are correct in one of the classes."""
         return self.precision != INCORRECT
 
     @property
     def wrong(self) -> int:
-        """Number of incorrect outputs among those that were compared one by one."""
         return int(self.off.sum())
 
     @property
     def total(self) -> int:
-        """Number of outputs that were compared one by one."""
         return int(self.off.size)
 
     @property
@@ -88,7 +85,6 @@ class ComparedOutputs(NamedTuple):
 
     @property
     def scale(self) -> float:
-        """Largest magnitude of the exact outputs."""
         return float(np.abs(self.want).max())
 
     @property
@@ -101,12 +97,10 @@ class ComparedOutputs(NamedTuple):
 
     @property
     def got(self) -> float:
-        """The first incorrect output."""
         return float(self.y[self._first])
 
     @property
     def wanted(self) -> float:
-        """What belongs there."""
         return float(self.want[self._first])
 
     @property

@@ -28,7 +28,6 @@ class ShapeVerdict(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether every output of every call was correct."""
         return self.cause is None
 
     @property
@@ -43,12 +42,10 @@ class ShapeVerdict(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The cause as a sentence; "" if it is correct."""
         return reasons.sentence(self.cause) if self.cause else ""
 
     @property
     def findings(self) -> Tuple[str, ...]:
-        """The notes as sentences."""
         return tuple(map(reasons.sentence, self.notes))
 
     @property
@@ -63,7 +60,6 @@ class ShapeVerdict(NamedTuple):
         return f"y[{where}] = {found.got:.6g} instead of {found.wanted:.6g}"
 
     def line(self) -> str:
-        """Summarise the results in one line."""
         if self.right and self.comparison:
             found = self.comparison
             return f"correct, {self.precision}; largest error {found.largest:.2g} of {found.scale:.4g}"
@@ -135,7 +131,6 @@ class Verdict(NamedTuple):
 
     @property
     def wrong(self) -> List[ShapeVerdict]:
-        """The incorrect layers."""
         return [one for one in self.layers if not one.right]
 
     @property
@@ -163,7 +158,6 @@ class Verdict(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The verdict in one sentence."""
         name, wrong = self.file.name, self.wrong
         others = [one for one in self.shapes if one.what == OTHER and not one.right]
         if not wrong and self.layers:
@@ -188,7 +182,6 @@ class Verdict(NamedTuple):
         return f"; {self.changed:,} predictions changed by rounding" if self.changed else ""
 
     def as_dict(self) -> Dict[str, Any]:
-        """Convert the verdict to a dictionary for JSON."""
         return {
             "file": str(self.file.path),
             "format": self.file.format.name,
