@@ -526,25 +526,24 @@ def _terms(evidence: Evidence) -> Optional[Cause]:
 
 
 def _terms_cause(counts: np.ndarray, changed: np.ndarray) -> Optional[Cause]:
-    C = counts.shape[1]
-    values = np.unique(counts[changed])
-    kind = {0.0: "missing", 2.0: "doubled"}.get(float(values[0]), "scaled") if len(values) == 1 else "scaled"
-    details: Dict[str, Any] = {"factor": float(values[0])} if kind == "scaled" else {}
-    alike = bool((counts == counts[:1]).all())
-    here = _any(changed, 0)
+    factor = float(counts[changed][0])
+    changed = changed & (counts == factor)  # nothing is said of other factors
+    kind = {0.0: "missing", 2.0: "doubled"}.get(factor, "scaled")
+    details: Dict[str, Any] = {"factor": factor} if kind == "scaled" else {}
+    filters = _any(changed, 1, 2, 3)
+    if not filters.all() and changed[filters].all():
+        return Cause("filters_scaled", {"filters": _range("m", filters), "factor": factor})
+    alike, here = bool((counts == counts[:1]).all()), _any(changed, 0)
     channels = _any(here, 1, 2)
     if alike and here[channels].all():  # whole channels
-        if kind == "missing" and C > 1 and not channels[0] and channels[1:].all():
+        if kind == "missing" and not channels[0] and channels[1:].all():
             return Cause("first_channel")
-        if kind == "missing" and C > 1 and not channels[-1] and channels[:-1].all():
+        if kind == "missing" and not channels[-1] and channels[:-1].all():
             return Cause("last_channel")
         return Cause(f"channels_{kind}", {"channels": _range("c", channels), **details})
     if alike and (here == here[:1]).all():  # the same taps in every channel
         return Cause(f"taps_{kind}", {"taps": _taps(here[0]), **details})
     at = np.argwhere(changed if not alike else changed[:1])
-    start = int(changed.argmax())
-    if not alike and changed.ravel()[start:].all() and len(at) > 3:
-        return Cause(f"weights_{kind}", {"weights": f"{_index('k', at[0])} and all after it", **details})
     named = [f"k[{'m' if alike else m},{c},{p},{q}]" for m, c, p, q in at[:3].tolist()]
     more = f" and {len(at) - 3} more" if len(at) > 3 else ""
     return Cause(f"weights_{kind}", {"weights": f"{', '.join(named)}{more}", **details})

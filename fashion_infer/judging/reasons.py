@@ -177,6 +177,7 @@ TABLE: Dict[str, Reason] = {
     "border": Reason("outputs with {where} are {state}", "compare h with H - K + 1 and w with W - K + 1"),
     "places": Reason("outputs with {where} are {state}"),
     "filters_from": Reason(_ends("outputs from filter {first} on are {state}")),
+    "filters_scaled": Reason("outputs with {filters} are {factor:.6g} times the correct ones"),
     "doubled": Reason("every output is twice the correct one"),
     "factor": Reason("every output is {factor:.6g} times the correct one"),
     "relu": Reason("negative outputs are 0: the layer has no activation"),

@@ -217,6 +217,12 @@ _add("constant_added", "1 is added", output(lambda y, s: y + 1))
 _add("constant_added", "0.01 is added", output(lambda y, s: y + np.float32(0.01)))
 _add("constant_added", "1e-4 is added", output(lambda y, s: y + np.float32(1e-4)))
 _add("constant_per_filter", "a bias", output(lambda y, s: y + np.arange(s.M).reshape(1, -1, 1, 1) * np.float32(0.5)))
+_add("filters_scaled", "m + 1 times", output(lambda y, s: y * np.arange(1, s.M + 1).reshape(1, -1, 1, 1)))
+_add(
+    "filters_scaled",
+    "odd filters negated",
+    output(lambda y, s: y * (1 - 2 * (np.arange(s.M) % 2)).reshape(1, -1, 1, 1)),
+)
 _add("doubled", "doubled", output(lambda y, s: 2 * y))
 _add("factor", "mean", output(lambda y, s: y / (s.C * s.K * s.K)))
 _add("factor", "negative", output(lambda y, s: -y))
