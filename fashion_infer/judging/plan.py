@@ -77,7 +77,7 @@ def try_sequence(
     for trial in (*trials, *trials):
         found = trial.one_call(images) if trial else None
         if found is not None and not found.right:
-            return [found._replace(cause=Cause("other_layers"))]
+            return [found if found.code == "not_linear" else found._replace(cause=Cause("other_layers"))]
     return []
 
 
@@ -198,11 +198,15 @@ class ShapeTrial:
         if found.right:
             return None
         if images <= self._options.images:
-            return Cause("later_call")
+            return self._blaming(found, self._nonlinear(inputs) or Cause("later_call"))
         if not np.isnan(found.y).any() and self._differs(inputs, called.output.copy(), _FEW_REPEATS):
             return self._unsteady(inputs)
-        if not self._right(self._inputs(self._options.images)):
-            return self._blaming(found, Cause("later_call"))
+        fresh = self._inputs(self._options.images)
+        if not self._right(fresh):
+            return self._blaming(found, self._nonlinear(fresh) or Cause("later_call"))
+        few = Inputs(inputs.x[found.images[found.off.any(axis=(1, 2, 3))][: self._options.images]], inputs.k)
+        if len(few.x) and not self._right(few):  # it is not the number of images
+            return self._blaming(found, self._nonlinear(few) or Cause(bound.INCORRECT))
         usual = Cause("many_images", {"right": self._options.images, "wrong": images})
         return self._blaming(found, diagnosis.of_many_images(found) or usual)
 
@@ -228,9 +232,10 @@ class ShapeTrial:
             if counted is None and self._right(self._inputs(_SEVERAL)) and not self._right(self._inputs(len(inputs.x))):
                 counted = Cause("few_images", {"right": _SEVERAL, "wrong": len(inputs.x)})
             cause = counted or cause
+        cause = cause or self._nonlinear(inputs)
         if cause is None and self._output.size and not self._right(self._inputs(1)):
             cause = Cause("later_call")  # the first call, also of one image, was correct
-        return self._blaming(found, cause or self._nonlinear(inputs) or Cause(bound.INCORRECT))
+        return self._blaming(found, cause or Cause(bound.INCORRECT))
 
     def _nonlinear(self, inputs: Inputs) -> Optional[Cause]:
         """Return the cause that other weights, or data, change nothing, or that half of them does not give half."""
@@ -346,7 +351,7 @@ class ShapeTrial:
         counted = self._by_threads(inputs)
         if counted is None and self._differs(inputs, output):
             return self._blaming(found, self._unsteady(inputs))
-        return self._blaming(found, counted or Cause("later_call"))
+        return self._blaming(found, counted or self._nonlinear(inputs) or Cause("later_call"))
 
     def _of_earlier(self, inputs: Inputs, output: np.ndarray) -> Optional[Cause]:
         """Return the cause that the last call used the weights of an earlier one, if its outputs show it."""

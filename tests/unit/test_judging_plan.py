@@ -197,6 +197,13 @@ def test_half_of_the_data_gives_half_of_the_output():
         assert verdict(lambda x, k, _, weights=weights: exact(x, weights(k))).code == "not_linear"
 
 
+@pytest.mark.parametrize("many, low", [(0, 8), (300, 11)])
+def test_rare_numbers_are_no_state(many, low):
+    """Few calls have such an output, so that the first incorrect one is often a later one, or one of many images."""
+    found = verdict(lambda x, k, _: (lambda y: np.where((y > low) & (y < low + 0.3), y / 2, y))(exact(x, k)), many=many)
+    assert found.right or found.code in ("not_linear", bound.INCORRECT), found.cause
+
+
 def test_failed_calls_and_harm():
     def fails(x, k, _):
         raise Failed("failed", text="no such tile")
