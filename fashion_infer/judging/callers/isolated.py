@@ -314,7 +314,9 @@ class _JobProcess:
 
     def _passes_with_more_stack(self) -> bool:
         """Repeat the job with larger stacks; return whether the call in which this process died then ends."""
-        begun, _, _ = self._noted()
+        begun, ended, _ = self._noted()
+        if begun == ended:  # no call needed a stack: threads that outlive a call may end the process
+            return False
         process = _JobProcess(self._job, deep=True)
         while True:
             outcome = process.outcome(bool(select.select([process.results], [], [], _LOOK)[0]))
