@@ -233,7 +233,8 @@ class ShapeTrial:
                 counted = Cause("few_images", {"right": _SEVERAL, "wrong": len(inputs.x)})
             cause = counted or cause
         cause = cause or self._nonlinear(inputs)
-        if cause is None and self._output.size and not self._right(self._inputs(1)):
+        kept = cause is None or cause.code in ("not_written", "all_zero")
+        if kept and self._output.size and not self._right(self._inputs(1)):
             cause = Cause("later_call")  # the first call, also of one image, was correct
         return self._blaming(found, cause or Cause(bound.INCORRECT))
 
