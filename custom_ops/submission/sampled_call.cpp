@@ -256,30 +256,48 @@ double thread_time() {
   return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
-// Prints the least processor time per image of each form, on one thread and on all. Waiting threads do not count.
-void remedies(Call call) {
+constexpr int kForms = 3, kRounds = 9;
+constexpr double kComparing = 1.5;  // processor time in seconds after which no further round begins
+constexpr struct {
+  const char* name;
+  void (*image)(const Call&, int);
+} forms[kForms] = {{"tile", by_tile}, {"row", by_row}, {"sum", by_sum}};
+
+// Returns the processor time of a form on some threads. Waiting threads do not count.
+double busy_time(const Call& call, void (*image)(const Call&, int), int threads) {
+  double busy = 0;
+#pragma omp parallel num_threads(threads) reduction(+ : busy)
+  {
+    const double start = thread_time();
+#pragma omp for nowait
+    for (int b = 0; b < call.B; ++b) image(call, b);
+    busy += thread_time() - start;
+  }
+  return busy;
+}
+
+// Prints the processor time per image of each form, on one thread and on all. The file and the forms take turns, because
+// the machine may be busier than in the file's calls before: a form's time is the median of its ratio to the file's time
+// in the same round, multiplied by `least`, the file's time per image.
+template <class File>
+void remedies(const Call& call, double least, File file) {
   cpu_set_t mine;
   const int cores = sched_getaffinity(0, sizeof(mine), &mine) ? 1 : CPU_COUNT(&mine);
-  call.B = std::min(call.B, 8 * cores);
-  const struct {
-    const char* name;
-    void (*image)(const Call&, int);
-  } forms[] = {{"tile", by_tile}, {"row", by_row}, {"sum", by_sum}};
-  for (const auto& form : forms) {
-    double best[2] = {INFINITY, INFINITY}, spent = 0;
-    for (int round = 0; round < 5 && spent < 0.5; ++round)
-      for (int together = 0; together < 2; ++together) {
-        double busy = 0;
-#pragma omp parallel num_threads(together ? cores : 1) reduction(+ : busy)
-        {
-          const double start = thread_time();
-#pragma omp for nowait
-          for (int b = 0; b < call.B; ++b) form.image(call, b);
-          busy += thread_time() - start;
-        }
-        best[together] = std::min(best[together], busy / call.B), spent += busy;
-      }
-    printf("remedy %s %.9g %.9g\n", form.name, best[0], best[1]);
+  std::vector<double> ratios[kForms][2];
+  for (double start = used(); ratios[0][0].size() < kRounds && used() - start < kComparing;) {
+    double times[kForms][2];
+    for (int form = 0; form < kForms; ++form)
+      for (int all = 0; all < 2; ++all) times[form][all] = busy_time(call, forms[form].image, all ? cores : 1);
+    const double before = used();
+    file();
+    const double own = std::max(1e-9, used() - before);
+    for (int form = 0; form < kForms; ++form)
+      for (int all = 0; all < 2; ++all) ratios[form][all].push_back(times[form][all] / own);
+  }
+  for (int form = 0; form < kForms; ++form) {
+    for (std::vector<double>& each : ratios[form]) std::nth_element(each.begin(), each.begin() + each.size() / 2, each.end());
+    const size_t middle = ratios[form][0].size() / 2;
+    printf("remedy %s %.9g %.9g\n", forms[form].name, least * ratios[form][0][middle], least * ratios[form][1][middle]);
   }
 }
 
@@ -392,7 +410,14 @@ int main(int words, char** word) {
   if (traps) return 0;
   print();
   fflush(stdout);
-  remedies({static_cast<int>(B), static_cast<int>(C), static_cast<int>(S), static_cast<int>(M), static_cast<int>(K),
-            x.data(), k.data(), y.data()});
+  const int few = static_cast<int>(std::min<int64_t>(B, 4 * std::max(1u, std::thread::hardware_concurrency())));
+  const Call call = {few, static_cast<int>(C), static_cast<int>(S), static_cast<int>(M), static_cast<int>(K),
+                     x.data(), k.data(), y.data()};
+  remedies(call, least / B, [&] {
+    fops_plugin_call one = {};
+    one.conv = {few, C, S, S, M, K, FOPS_FLOAT32};
+    one.x = x.data(), one.k = k.data(), one.y = y.data();
+    plugin->run(&one);
+  });
   return 0;
 }

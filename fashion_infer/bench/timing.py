@@ -61,11 +61,12 @@ def interleaved(
 class WallClock:
     """A clock that measures wall-clock time, for runs that return only when their work is done."""
 
-    def __init__(self, slow: float):
+    def __init__(self, slow: float, pause: float = _PAUSE):
         self.slow = slow  # a run that takes longer than this, in seconds, is slow
+        self._pause = pause
 
     def time(self, run, n: int) -> List[float]:
-        time.sleep(_PAUSE)
+        time.sleep(self._pause)
         seconds = []
         for _ in range(n):
             start = time.perf_counter()

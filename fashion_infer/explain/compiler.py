@@ -9,7 +9,7 @@ import dataclasses
 import re
 from collections import Counter
 from pathlib import Path
-from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..errors import DataError
 from ..kernel_files import build, neighbours
@@ -72,14 +72,9 @@ def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding
 def _of_loop(
     path: Path, lines: Sequence[str], missed: Mapping[int, Sequence[str]], loop: "_InnerLoop"
 ) -> List[KernelFinding]:
-    found: List[Tuple[float, KernelFinding]] = []
-
-    def add(code: str, part: float, line: Optional[int], what: str, form: str = "", **evidence: Any) -> None:
-        found.append((part, slow_cpu.made(path, code, line, what, evidence)))
-
     run = CpuRun(loop=loop.texts, loop_share=1.0, loop_lines=tuple(loop.lines), calls=loop.calls)
-    slow_cpu.of_loop(add, lines, missed, run, loop.hot)
-    return [finding for _, finding in sorted(found, key=lambda one: -one[0])]
+    costs = slow_cpu.of_loop(path, lines, missed, run, loop.hot)
+    return [dataclasses.replace(one.finding, share=None) for one in sorted(costs, key=lambda one: -one.share)]
 
 
 class _InnerLoop(NamedTuple):

@@ -54,6 +54,9 @@ class CpuRun(NamedTuple):
     loop_share: float = 0.0  # fraction of the working samples in that loop
     loop_lines: Tuple[int, ...] = ()  # lines of the file with samples of that loop, most samples first
     calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # calls in the loop: (function, its fraction, line)
+    beside: Tuple[str, ...] = ()  # instructions of the loop with most samples of those outside of that loop
+    beside_share: float = 0.0  # fraction of the working samples in it
+    beside_line: Optional[int] = None  # its line of the file with most samples
     libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # (library function, fraction, calling line)
     parts: float = 0.0  # number of parts of dynamically scheduled loops per call
     asleep: float = 0.0  # fraction of the time in which the calling thread neither worked nor waited for a processor
@@ -139,10 +142,6 @@ class SampledProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Remove the program."""
         self._folder.cleanup()
 
     @property
@@ -154,10 +153,12 @@ class SampledProgram:
         """Measure calls of a shape within a time limit.
 
         Few images may be too few for all threads, so a kernel of which one thread works is called again with as many
-        as a run has, or as many as the time allows.
+        as a run has, or as many as the time allows. A kernel that takes too long is called with an image per thread.
         """
         end = time.monotonic() + seconds
-        run = self._measured(shape._replace(B=images), end)
+        run = self._measured(shape._replace(B=images), end - seconds / 2)
+        if not run.seconds:  # the call did not end
+            run = self._measured(shape._replace(B=len(os.sched_getaffinity(0))), end)
         if run.threads == 1 and run.regions and len(os.sched_getaffinity(0)) > 1:
             one = shape._replace(B=1)
             floats = one.C * one.H * one.W + one.outputs
@@ -218,11 +219,17 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
         (file if name.startswith(("-", "_Z")) else name, lines.get(at)) for _, at, file, name in working if file != "-"
     )
     hits = Counter(at for _, at, file, _ in working if file == "-")
-    code, called = _loop(program, hits)
-    inside = (code[0][0], code[-1][0]) if code else (0, -1)
+    code, beside, called = _loop(program, hits)
     lines.update(_lines(program, [at for at, _ in code], path))
     called_at = _lines(program, sorted({at for _, _, at in called}), path)
-    in_loop = Counter(lines[at] for at in hits.elements() if at in lines and inside[0] <= at <= inside[1])
+
+    def sampled(loop: Sequence[Tuple[int, str]]) -> Tuple[float, Tuple[int, ...]]:
+        """Return the fraction of the samples that a loop has, and its lines, most samples first."""
+        inside = Counter({at: hits[at] for at, _ in loop if at in hits})
+        in_lines = Counter(lines[at] for at in inside.elements() if at in lines)
+        return sum(inside.values()) / len(working), tuple(line for line, _ in in_lines.most_common())
+
+    (share, in_loop), (beside_share, in_beside) = sampled(code), sampled(beside)
     return run._replace(
         busiest=max(by_thread.values()) / len(working),
         threads=min(sum(number >= _WORKED * even for number in by_thread.values()), len(os.sched_getaffinity(0))),
@@ -230,8 +237,11 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
         waits=tuple((line, number / len(rows)) for line, number in waits.most_common()),
         loop=tuple(text for _, text in code),
         loop_at=tuple(lines.get(at) for at, _ in code),
-        loop_share=sum(number for at, number in hits.items() if inside[0] <= at <= inside[1]) / len(working),
-        loop_lines=tuple(line for line, _ in in_loop.most_common()),
+        loop_share=share,
+        loop_lines=in_loop,
+        beside=tuple(text for _, text in beside),
+        beside_share=beside_share,
+        beside_line=next(iter(in_beside), None),
         calls=tuple((name, number / len(working), called_at.get(at)) for name, number, at in called),
         libraries=tuple(
             (name, number / len(working), line)
@@ -263,13 +273,16 @@ def _lines(program: Path, addresses: Sequence[int], path: Path) -> Dict[int, int
     return found
 
 
-def _loop(program: Path, hits: Dict[int, int]) -> Tuple[List[Tuple[int, str]], List[Tuple[str, int, int]]]:
+_Code = List[Tuple[int, str]]  # instructions and their addresses
+
+
+def _loop(program: Path, hits: Mapping[int, int]) -> Tuple[_Code, _Code, List[Tuple[str, int, int]]]:
     """Find the hot loop: the smallest loop with at least half as many samples as the loop with most samples.
 
-    Samples in a function that a loop calls count for the loop. Returned are the loop's instructions with their
-    addresses, and its calls as (function, the function's samples, address of the call).
+    Samples in a function that a loop calls count for the loop. Returned are the loop's instructions, those of the
+    hottest loop beside it, and its calls as (function, the function's samples, address of the call).
     """
-    code: List[Tuple[int, str]] = []
+    code: _Code = []
     owner: Dict[int, str] = {}
     function = ""
     for row in programs.output(["objdump", "-dC", "--no-show-raw-insn", str(program)], _TOOL).splitlines():
@@ -283,7 +296,7 @@ def _loop(program: Path, hits: Dict[int, int]) -> Tuple[List[Tuple[int, str]], L
     by_function: Dict[str, int] = Counter()
     for at, number in hits.items():
         by_function[owner.get(at, "")] += number
-    loops, total = [], sum(hits.values())
+    loops, total = [], sum(hits.values())  # (samples, samples in the loop itself, instructions)
     for at, text in code:
         branch = _BRANCH.match(text)
         if branch and int(branch["to"], 16) < at and owner.get(int(branch["to"], 16)) == owner[at]:
@@ -294,18 +307,31 @@ def _loop(program: Path, hits: Dict[int, int]) -> Tuple[List[Tuple[int, str]], L
             if own < _CALLER * total:
                 called.discard(_POINTED)  # its samples may be those of functions that other loops call
             by_function[_POINTED] = total - by_function[owner[at]]
-            loops.append((own + sum(by_function[name] for name in called), inside))
+            loops.append((own + sum(by_function[name] for name in called), own, inside))
     # A jump without a condition may lead back from a part of a loop that lies behind it. Such a loop counts only if
     # the others have few samples.
-    tested = [loop for loop in loops if not loop[1][-1][1].startswith("jmp")]
+    tested = [loop for loop in loops if not loop[-1][-1][1].startswith("jmp")]
     if max((score for score, *_ in tested), default=0) >= total / 2:
         loops = tested
-    most = max((score for score, *_ in loops), default=0)
-    if not most:
-        return [], []
-    _, inside = min((one for one in loops if one[0] >= most / 2), key=lambda one: one[1][-1][0] - one[1][0][0])
+    inside = _smallest([(score, loop) for score, _, loop in loops])
+    if not inside:
+        return [], [], []
     function = owner[inside[0][0]]
     by_function[_POINTED] = total - by_function[function]
     named = [(_called(text), at) for at, text in inside]
-    calls = [(name, by_function[name], at) for name, at in named if name and name != function]
-    return inside, sorted(calls, key=lambda call: -call[1])
+    calls = sorted(((name, by_function[name], at) for name, at in named if name and name != function),
+                   key=lambda call: -call[1])  # fmt: skip
+    elsewhere = [
+        (own, loop)
+        for _, own, loop in loops
+        if owner[loop[0][0]] not in {name for name, *_ in calls}
+        and (loop[-1][0] < inside[0][0] or inside[-1][0] < loop[0][0])
+    ]
+    return inside, _smallest(elsewhere), calls
+
+
+def _smallest(loops: Sequence[Tuple[int, _Code]]) -> _Code:
+    """Return the smallest loop with at least half of the most samples; [] without samples."""
+    most = max((samples for samples, _ in loops), default=0)
+    hottest = [loop for samples, loop in loops if most and samples >= most / 2]
+    return min(hottest, key=lambda loop: loop[-1][0] - loop[0][0], default=[])

@@ -1,6 +1,5 @@
 """Converts compute-sanitizer's reports on a kernel to findings with source lines."""
 
-import functools
 import re
 from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional, Tuple
@@ -23,6 +22,7 @@ _API = re.compile(
     r"(?P<call>\w*Launch|cuda(?:Mem|Malloc|Host|Func)[A-Za-z]*(?:2D|3D)?(?:Async)?)"
 )
 _BARRIER = re.compile(r"Barrier error detected\.?\s*(?P<why>.*)")
+_ERRORS = (_ACCESS, _RACE, _HAZARD, _UNINITIALISED, _API, _BARRIER)
 _TAIL = re.compile(r"__sync(?:threads|warp)\b")
 
 
@@ -56,17 +56,12 @@ def reports(text: str, tool: str) -> List[Report]:
         inner = line[len("=========") :]
         # A report's first line is indented by one space, its other lines by more.
         if not inner.strip() or not inner.startswith("  "):
-            if block and _begins(block[0]):
+            if block and any(pattern.search(block[0]) for pattern in _ERRORS):
                 made.append(Report(tool, block[0], tuple(block[1:])))
             block = [inner.strip()] if inner.strip() else []
         elif block:
             block.append(inner.strip())
     return made
-
-
-def _begins(line: str) -> bool:
-    patterns = (_ACCESS, _RACE, _HAZARD, _UNINITIALISED, _API, _BARRIER)
-    return any(pattern.search(line) for pattern in patterns)
 
 
 def findings(found: List[Report], path: Path) -> List[KernelFinding]:
@@ -76,7 +71,7 @@ def findings(found: List[Report], path: Path) -> List[KernelFinding]:
     """
     lines = neighbours.text_of(path).splitlines()
     made: Dict[Tuple[str, Optional[int]], KernelFinding] = {}
-    for report in sorted(found, key=lambda one: TOOLS.index(one.tool) if one.tool in TOOLS else len(TOOLS)):
+    for report in sorted(found, key=lambda one: TOOLS.index(one.tool)):
         places = [(Path(file).name, line) for file, line in report.places]
         own = [line for file, line in places if file == path.name]
         if places and not own:
@@ -90,9 +85,12 @@ def findings(found: List[Report], path: Path) -> List[KernelFinding]:
 
 
 def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Optional[KernelFinding]:
-    name = path.name
-    line = own[0] if own else None
-    make = functools.partial(_made, report=report, path=path, places=own)
+    name, line = path.name, own[0] if own else None
+    evidence = {"tool": report.tool, "said": [report.head, *report.below[:12]], "lines": own}
+
+    def make(code: str, what: str, at: Optional[int], remedy: str) -> KernelFinding:
+        return at_line(path, at, code, what, remedy, evidence)
+
     race = _RACE.search(report.head)
     if race or (report.tool == "racecheck" and own):
         other = own[1] if len(own) > 1 else line
@@ -145,17 +143,10 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
         what = f"{name}{f':{at}' if at else ''} launches nothing ({api.group('name')}): more threads, shared memory or "
         remedy = "keep a block to 1,024 threads and 48 KB of shared memory, and every side of the grid above 0"
         return make("wrong_launch", f"{what}blocks than there are", at, remedy)
-    calls = [number for number, row in enumerate(rows, 1) if api and re.search(rf"\b{api.group('call')}\b", row)]
+    calls = source.matching(rows, rf"\b{api['call']}\b") if api else []
     if api and calls:
         places = " or ".join(map(str, calls))
         what = f"{name}:{places} fails: {api.group('call')} returns {api.group('name')}"
-        at = calls[0] if len(calls) == 1 else None
-        return make("failed_call", what, at, "check what the call returns: sizes and pointers must fit the memory")
+        remedy = "check what the call returns: sizes and pointers must fit the memory"
+        return make("failed_call", what, source.single(calls), remedy)
     return None
-
-
-def _made(
-    code: str, what: str, line: Optional[int], remedy: str, report: Report, path: Path, places: List[int]
-) -> KernelFinding:
-    evidence = {"tool": report.tool, "said": [report.head, *report.below[:12]], "lines": places}
-    return at_line(path, line, code, what, remedy, evidence)

@@ -8,9 +8,10 @@ import os
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from ..kernel_files import neighbours
+from ..library import bindings
 from . import samples, source
 from .findings import KernelFinding, at_line, by_share, timed
 from .machine_loop import MachineLoop
@@ -20,11 +21,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "int_to_float": ("compute indices in integers, and convert before the loop over the taps", None),
     "call_in_loop": ("let the compiler see the function's body, or write it into the loop", None),
     "library_in_loop": ("call them outside of the loops: allocate, clear and copy once, and write no text", None),
-    "waiting_inside": (
-        "give each thread its own outputs in the outermost loop, so that it waits only at the end; a dynamic schedule "
-        "needs large chunks",
-        None,
-    ),
+    "waiting_inside": ("give each thread its own outputs and, with a dynamic schedule, large chunks of them", None),
     "small_parts": ("let a part of the schedule be an image: schedule(static), or large chunks", None),
     "idle_time": ("let no thread sleep, read files or wait for a lock during the call", None),
     "branch_in_loop": ("let the loops begin and end at the border, so that no product needs a condition", None),
@@ -33,10 +30,7 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "extra_instructions": ("keep images and weights in flat arrays, and compute an index outside of the loop", None),
     "strided_inner_loop": ("let the innermost loop walk along w, where neighbours lie side by side", "shifted"),
     "alias": ("keep the sum in a local variable, or declare the pointers __restrict__: no two then overlap", None),
-    "serial_sum": (
-        "turn the loops around: add one weight's products to a whole row of outputs, whose sums wait for nothing",
-        "shifted",
-    ),
+    "serial_sum": ("turn the loops around: add one weight's products to a row of outputs, side by side", "shifted"),
     "sum_in_memory": ("keep the sums of several filters and neighbouring outputs in registers", "direct"),
     "parallel_inside": ("make the outermost loop the parallel one, over images: start threads once per call", None),
     "atomics": ("let one thread own an output, sum in a local variable, and store once", None),
@@ -83,11 +77,22 @@ class _Cost(NamedTuple):
     """A finding before it is weighed. `share` is measured for `_PARTS`; otherwise it is used without a measurement."""
 
     finding: KernelFinding
-    form: str  # the form of the loop after the remedy; "" if the remedy leaves the loop as it is
+    form: str = ""  # the form of the loop after the remedy; "" if the remedy leaves the loop as it is
 
     @property
     def share(self) -> float:
         return self.finding.share or 0.0
+
+
+class _Costs(List[_Cost]):
+    """Findings on a file before they are weighed."""
+
+    def __init__(self, path: Path):
+        self._path = path
+
+    def add(self, code: str, part: float, line: Optional[int], what: str, form: str = "", **evidence: Any) -> None:
+        """Add a finding; `form` as in `_Cost`."""
+        self.append(_Cost(made(self._path, code, line, what, evidence, min(part, 0.99)), form))
 
 
 def of_run(
@@ -128,34 +133,32 @@ def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]
             saved.append(replace(finding, share=of * (1 - max(kept, 0.01))))
         left -= of * (1 - kept)
 
-    for cost in costs:
-        if cost.finding.code in _PARTS:
-            save(cost.finding, 1 - min(cost.share, 0.99 * left))
-    for cost in costs:
-        measured = cost.form and run.after(cost.form) is not None
-        if cost.finding.code not in (*_PARTS, "one_thread") and not measured:
+    parts = [cost for cost in costs if cost.finding.code in _PARTS]
+    loops = [cost for cost in costs if cost.finding.code not in _PARTS]
+    for cost in parts:
+        part = max(cost.share, left - (run.after(cost.form) or left)) if cost.form else cost.share
+        save(cost.finding, 1 - min(part, 0.99 * left))
+    for cost in loops:
+        if cost.finding.code != "one_thread" and (not cost.form or run.after(cost.form) is None):
             save(cost.finding, 1 - cost.share, left)
     for form in _STAGES:
-        for cost in costs:
+        for cost in loops:
             if cost.finding.code == "one_thread" and form == _STAGES[-1]:
                 save(cost.finding, max(1 / run.scaling, 1 - cost.share), left)
-        group, after = [cost for cost in costs if cost.form == form], run.after(form)
+        group, after = [cost for cost in loops if cost.form == form], run.after(form)
         factor, whole = min(1.0, (after or 1.0) / max(left, 1e-9)), sum(cost.share for cost in group)
         for cost in group if after is not None else ():
             save(cost.finding, factor ** (cost.share / whole), left)
     return by_share(saved)
 
 
-def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
+def _costs(path: Path, said: str, run: samples.CpuRun) -> Sequence[_Cost]:
     lines = source.without_comments(neighbours.text_of(path))
     # Samples may also fall on the head of the loop. Prefer the line whose statement adds a product, or adds.
-    adding = [
-        number
-        for pattern in (r"\+=.*\*|fma", r"\+=")
-        for number in run.loop_lines[:3]
-        if re.search(pattern, lines[number - 1])
-    ]
-    hot = next(iter([*adding, *run.loop_lines]), None)
+    added = [store.line for store in source.stores(lines) if store.adds]
+    adding = [number for number in run.loop_lines[:3] if number in added or "fma" in lines[number - 1]]
+    products = [number for number in adding if re.search(r"\*|fma", lines[number - 1])]
+    hot = next(iter([*products, *adding, *run.loop_lines]), None)
     working = run.processor * (1 - run.waiting) / max(1, run.threads)
     inside = run.regions > max(_REGIONS, working / _REGION) and run.waiting > _WAITING
     waits = [] if inside else [(number, part) for number, part in run.waits if not _at_the_end(lines, number)]
@@ -163,62 +166,56 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> List[_Cost]:
     # A kernel that waits often spends the rest of the time in its loop.
     busy = 1 - run.waiting if inside else 1 - waited
     share = run.loop_share * busy
-    found: List[_Cost] = []
-
-    def add(code: str, part: float, line: Optional[int], what: str, form: str = "", **evidence: Any) -> None:
-        found.append(_Cost(made(path, code, line, what, evidence, min(part, 0.99)), form))
-
-    alone = _one_thread(path, run)
-    found += [_Cost(alone, "")] if alone else []
+    found, loop = _Costs(path), MachineLoop(run.loop)
+    in_loop = of_loop(path, lines, reasons(path, said), run._replace(loop_share=share), hot) if hot else ()
+    faults = [cost for cost in in_loop if cost.form in _STAGES[:-1]]
+    add, alone = found.add, _one_thread(path, run)
+    found += [_Cost(alone)] if alone else []
     in_libraries = busy * sum(part for _, part, _ in run.libraries)
     if in_libraries > _CALLED:
         names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
         code = next(code for pattern, code in _LIBRARIES if re.search(pattern, " ".join(names)))
         words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
-        add(code, in_libraries, run.libraries[0][2], words, functions=run.libraries[:10])
+        form = "row" if loop.vectors and not faults and re.search(r"libc|mem|alloc", " ".join(names)) else ""
+        words += "; its loop waits for memory that they have written" if form else ""
+        add(code, in_libraries, run.libraries[0][2], words, form, functions=run.libraries[:10])
     # A caller whose other threads work more than it does waits for them, as in a pool of threads.
     helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
-    line = next((number for number, text in enumerate(lines, 1) if re.search(_SLEEPS, text)), None)
+    sleeps = source.matching(lines, _SLEEPS)
     waiting = waits or inside or helped or any(cost.finding.code in _PARTS[2:] for cost in found)
-    if run.asleep > _WAITING and not waiting and (line or not run.regions):
+    if run.asleep > _WAITING and not waiting and (sleeps or not run.regions):
         words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"
-        add("idle_time", run.asleep, line, words, asleep=run.asleep)
+        add("idle_time", run.asleep, next(iter(sleeps), None), words, asleep=run.asleep)
     if inside:
-        pragmas = [number for number, text in enumerate(lines, 1) if re.search(r"#\s*pragma\s+omp\s+parallel", text)]
-        add(
-            "parallel_inside",
-            run.waiting,
-            pragmas[-1] if len(pragmas) == 1 else None,
-            f"begins {run.regions:,.0f} parallel regions per call; threads wait for {run.waiting:.0%} of the time",
-            regions=run.regions,
-            waiting=run.waiting,
-        )
+        line = source.single(source.matching(lines, r"#\s*pragma\s+omp\s+parallel"))
+        words = f"begins {run.regions:,.0f} parallel regions per call; threads wait for {run.waiting:.0%} of the time"
+        add("parallel_inside", run.waiting, line, words, regions=run.regions, waiting=run.waiting)
     if waited > _WAITING:
         words = f"makes threads wait for one another during the work: {waited:.0%} of their time"
         add("waiting_inside", waited, waits[0][0], words, waits=waits[:10])
     each = run.seconds * max(1, run.threads) / run.parts if run.parts else 1.0
     if each < _PART and waited <= _WAITING and run.loop:
-        pattern = r"#\s*pragma\s+omp\b.*schedule\s*\(\s*(?:dynamic|guided)"
-        line = next((number for number, text in enumerate(lines, 1) if re.search(pattern, text)), None)
+        line = next(iter(source.matching(lines, r"#\s*pragma\s+omp\b.*schedule\s*\(\s*(?:dynamic|guided)")), None)
         words = f"hands out {run.parts:,.0f} parts of a loop one by one, each of {1e6 * each:,.2g} us"
-        loop = MachineLoop(run.loop)
         form = "row" if loop.vectors or loop.stores else "sum"
         add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
     shared = [number for number in _shared_sums(lines) if number in run.loop_lines]
     if shared and run.threads != 1:
         words = "threads add to neighbouring numbers, which share a cache line"
         add("false_sharing", 0.85 * share, shared[0], words, "sum", lines=shared)
-    if hot:
-        of_loop(add, lines, reasons(path, said), run._replace(loop_share=share), hot)
-        loop = MachineLoop(run.loop)
-        extra = not any(cost.form == "sum" for cost in found) and (run.after("sum") or 1.0) < _EXTRA
-        if extra and loop.products and not loop.vectors and not loop.stores:
-            each, texts = len(run.loop) / loop.products, loop.indirect
-            if texts or each > _PLAIN:
-                words = f"has {each:.0f} instructions for every product"
-                words = "reads a pointer or an index from memory for every product" if texts else words
-                other = next((number for number in run.loop_lines if number != hot), hot)
-                add("extra_instructions", share, run.line_of(texts) or other, words, "sum", loop=run.loop[:40])
+    if run.beside_share * busy > _EMPTY_LOOP and not MachineLoop(run.beside).products:
+        share_beside = run.beside_share * busy
+        words = f"takes {share_beside:.0%} of the time and multiplies nothing"
+        add("no_products", share_beside, run.beside_line, words, loop=run.beside[:20])
+    found += in_loop
+    extra = not any(cost.form == "sum" for cost in found) and (run.after("sum") or 1.0) < _EXTRA
+    if hot and extra and loop.products and not loop.vectors and not loop.stores:
+        each, texts = len(run.loop) / (loop.products * loop.width), loop.indirect
+        if texts or each > _PLAIN:
+            words = f"has {each:.0f} instructions for every product"
+            words = "reads a pointer or an index from memory for every product" if texts else words
+            other = next((number for number in run.loop_lines if number != hot), hot)
+            add("extra_instructions", share, run.line_of(texts) or other, words, "sum", loop=run.loop[:40])
     return found
 
 
@@ -261,25 +258,22 @@ def reasons(path: Path, said: str) -> Dict[int, List[str]]:
 
 def _shared_sums(lines: Sequence[str]) -> List[int]:
     """Return the numbers of lines such as `sums[thread] += ...`, whose elements share a cache line between threads."""
-    names = {"omp_get_thread_num()"}
-    for line in lines:
-        match = re.search(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)\s*[;,]", line)
-        names |= {match[1]} if match else set()
+    numbers = re.findall(r"\b(\w+)\s*=\s*omp_get_thread_num\s*\(\s*\)\s*[;,]", "\n".join(lines))
+    names = {"omp_get_thread_num()", *numbers}
     if any(re.search(r"alignas|aligned|\bpad", line) for line in lines):
         return []
-    pattern = re.compile(rf"\[\s*(?:{'|'.join(map(re.escape, names))})\s*\](?:\.\w+)?\s*\+=")
-    return [number for number, line in enumerate(lines, 1) if pattern.search(line)]
+    return source.matching(lines, rf"\[\s*(?:{'|'.join(map(re.escape, names))})\s*\](?:\.\w+)?\s*\+=")
 
 
 def of_loop(
-    add: Callable[..., None], lines: Sequence[str], missed: Mapping[int, Sequence[str]], run: samples.CpuRun, hot: int
-) -> None:
-    """Add findings from the instructions of an innermost loop: with samples, the one that takes most of the time.
+    path: Path, lines: Sequence[str], missed: Mapping[int, Sequence[str]], run: samples.CpuRun, hot: int
+) -> Sequence[_Cost]:
+    """Return findings from the instructions of an innermost loop: with samples, the one that takes most of the time.
 
-    `add` is called with a finding's code, share, line, description, form after the remedy, and evidence; `missed` is
-    what `reasons` returns, and `hot` the loop's line. Comments must be blanked.
+    `missed` is what `reasons` returns, and `hot` the loop's line. Comments must be blanked.
     """
-    loop, share = MachineLoop(run.loop), run.loop_share
+    found = _Costs(path)
+    add, loop, share = found.add, MachineLoop(run.loop), run.loop_share
     # Without a fault in it, a loop over the taps of one output adds up a single sum.
     form = "sum" if not loop.vectors and not loop.stores else "row"
     called = [call for call in run.calls if call[1] > _CALLED][:1]
@@ -290,12 +284,12 @@ def of_loop(
     if divisions:
         words = "divides integers, or takes remainders, in the innermost loop"
         add("integer_division", 0.8 * share, run.line_of(divisions) or hot, words, form, instructions=divisions)
-        return  # a division takes longer than the sum waits, and is the reason why there are no vectors
+        return found  # a division takes longer than the sum waits, and is the reason why there are no vectors
     fences, atomics = loop.of(r"mfence|lock or\w* \$0x0,"), loop.of("lock")
     if atomics:
         words = f"{'has a memory fence' if atomics == fences else 'adds with an atomic instruction'} for every product"
         add("atomics", 0.8 * share, hot, words, "sum", instructions=atomics)
-        return
+        return found
     doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
     if doubles:
         words = "computes in double: half as many numbers in a vector, and conversions"
@@ -305,7 +299,7 @@ def of_loop(
         words = "converts between integers and floats for every product"
         add("int_to_float", 0.6 * share, run.line_of(integers) or hot, words, form, instructions=integers[:10])
     if called or not run.loop:
-        return
+        return found
     products = loop.products
     why = [text for line in sorted(set(run.loop_lines)) for text in missed.get(line, ())]
     # What the loop iterates over is guessed from the names in the line. State the guess only for a measured loop.
@@ -314,7 +308,7 @@ def of_loop(
     gathers = loop.of(r"v?(?:gather|insertps)")
     branches = loop.of(r"j(?!mp)|cmov")
     condition = _condition(lines, hot) if len(branches) > 1 or loop.of(".*mask|v?blend|v?pcmp|.*{%k") else None
-    if len(branches) > 1 and not loop.vectors and "control flow" in " ".join(why):
+    if len(branches) > 1 and not loop.vectors and "control flow" in " ".join(why) and not loop.of("call"):
         condition, form = condition or hot, "row"  # as in std::vector::at
     if products and condition and (not loop.vectors or gathers):
         words = "tests a condition for every product"
@@ -344,19 +338,14 @@ def of_loop(
             add("serial_sum", 0.5 * share, hot, _SERIAL, "row", additions=loop.sums[:10])
     elif not loop.vectors and not condition and not loop.of(r"v?mulp[sd]") and (why or run.samples):
         reason = why[0] if why else "the compiler gives no reason"
-        add(
-            "not_vectorised",
-            0.7 * share,
-            hot,
-            f"uses no vectors: {reason}",
-            "row",
-            missed=reason,
-            instructions=[*loop.sums, *loop.of(r"v?mul[sp]")][:10],
-        )
+        instructions = [*loop.sums, *loop.of(r"v?mul[sp]")][:10]
+        words = f"uses no vectors: {reason}"
+        add("not_vectorised", 0.7 * share, hot, words, "row", missed=reason, instructions=instructions)
     summed = loop.stores if run.samples else len(loop.reloaded)
     if loop.vectors and products and summed >= _STORED * products:
         words = f"loads and stores its sums in the innermost loop: {loop.stores} stores for {products} multiply-adds"
         add("sum_in_memory", 0.55 * share, hot, words, "tile", stores=loop.stores, products=products)
+    return found
 
 
 def _fixed_store(loop: MachineLoop) -> bool:
@@ -367,19 +356,14 @@ def _fixed_store(loop: MachineLoop) -> bool:
 def _difference(path: Path, run: samples.CpuRun) -> KernelFinding:
     """Return the largest difference between a kernel without a finding and our kernels."""
     loop, cores = MachineLoop(run.loop), len(os.sched_getaffinity(0))
-    width, widest = loop.width, _widest()
+    width, widest = loop.width, {"avx512": 16, "avx2": 8}.get(bindings.cpu_isa(), 4)
     accesses = loop.accesses / max(1, loop.products)
+    outside = f"spends {1 - run.loop_share:.0%} of the time outside of its hottest loop"
     parts = {
         "one_thread": (cores / max(1, run.threads), f"{run.threads} of {cores} processors work"),
         "narrow_vectors": (widest / width, f"has vectors of {width}, not of {widest} numbers"),
-        "little_reuse": (
-            accesses / _LOADS,
-            f"accesses memory {accesses:.1f} times per multiply-add of its hottest loop",
-        ),
-        "work_outside_loop": (
-            1 / max(run.loop_share, 0.01),
-            f"spends {1 - run.loop_share:.0%} of the time outside of its hottest loop",
-        ),
+        "little_reuse": (accesses / _LOADS, f"accesses memory {accesses:.1f} times per multiply-add of its hottest loop"),
+        "work_outside_loop": (1 / max(run.loop_share, 0.01), outside),
     }
     code = max(parts, key=lambda name: parts[name][0])
     ratio, words = parts[code]
@@ -388,15 +372,6 @@ def _difference(path: Path, run: samples.CpuRun) -> KernelFinding:
     after = run.after("tile")
     share = 1 - min(after, 0.9) if after and code != "one_thread" else 1 - 1 / max(ratio, 1.1)
     return made(path, code, line, words, evidence, share)
-
-
-def _widest() -> int:
-    """Return how many floats a vector of this processor has."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return 4
-    return 16 if "avx512f" in flags else 8 if "avx2" in flags else 4
 
 
 def _goes_over(lines: Sequence[str], hot: int) -> str:

@@ -59,6 +59,10 @@ _OUTSIDE_KERNELS, _NOTICED = 0.2, 50e-6  # least fraction of a call, and seconds
 FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
 
 
+def _executed(row: Mapping[str, Any]) -> float:
+    return float(row.get("inst_executed", 0.0))
+
+
 class Instructions:
     """A kernel's instructions with their counters, which can be selected by operation and by source line."""
 
@@ -91,8 +95,10 @@ class Instructions:
             if name.match(key) and isinstance(value, (int, float)) and not key.endswith("_not_issued")
         )
 
-    def line(self, rows: Sequence[Mapping[str, Any]], weight: Callable[[Mapping[str, Any]], float]) -> Optional[int]:
-        """Return the line of the user's file with the largest sum of weights."""
+    def line(
+        self, rows: Sequence[Mapping[str, Any]], weight: Callable[[Mapping[str, Any]], float] = _executed
+    ) -> Optional[int]:
+        """Return the line of the user's file with the largest sum of weights; by default, of executions by warps."""
         lines: Dict[int, float] = {}
         for row in rows:
             if row.get("file") and Path(row["file"]).name == self._name and row.get("line"):
@@ -102,10 +108,6 @@ class Instructions:
 
 def _operation(row: Mapping[str, Any]) -> str:
     return re.sub(r"^\s*@!?U?P\w+\s+", "", str(row.get("sass", "")))
-
-
-def _executed(row: Mapping[str, Any]) -> float:
-    return float(row.get("inst_executed", 0.0))
 
 
 class _Found:
@@ -296,7 +298,7 @@ def _stores(found: _Found, counts: _KernelCounts) -> None:
     code, shape = counts.code, counts.shape
     stores = code.threads(counts.writes)
     evidence = {"stores": stores, "outputs": shape.outputs, "rules": counts.rules}
-    line = code.line(counts.writes, _executed)
+    line = code.line(counts.writes)
     if stores > 4 * shape.outputs and shape.operations >= 16 * shape.outputs:
         if code.threads(counts.reads) > 1.5 * stores:  # two reads for a product; a matrix needs one for a store
             again = code.threads(counts.reads) > 2.2 * stores  # the sum is also read back, which takes longer
@@ -320,7 +322,7 @@ def _atomics(found: _Found, counts: _KernelCounts) -> None:
     if additions > 0.5 * outputs:
         share = 0.3 + 0.7 * max(0.5, code.samples(rows) / counts.samples)
         what = f"{additions:,.0f} atomic operations for {outputs:,} outputs"
-        found.add("atomics", share, what, code.line(rows, _executed), additions=additions, outputs=outputs)
+        found.add("atomics", share, what, code.line(rows), additions=additions, outputs=outputs)
 
 
 def _uncoalesced(found: _Found, counts: _KernelCounts) -> None:
@@ -368,7 +370,7 @@ def _spills(found: _Found, counts: _KernelCounts) -> None:
         waiting = counts.waiting * local / code.warps([*rows, *counts.reads, *counts.writes])
         share = max(part * 2, code.samples(rows) / counts.samples, waiting, 0.5)
         what = f"{part:.0%} of the instructions move registers to and from memory"
-        line = code.line(rows, _executed)
+        line = code.line(rows)
         found.add("spills", share, what, line, local=local, instructions=counts.instructions)
 
 
@@ -392,7 +394,7 @@ def _occupancy(found: _Found, counts: _KernelCounts) -> None:
 
 
 def _divisions(found: _Found, counts: _KernelCounts) -> None:
-    executed, line = counts.code.warps(counts.divisions), counts.code.line(counts.divisions, _executed)
+    executed, line = counts.code.warps(counts.divisions), counts.code.line(counts.divisions)
     if counts.dividing > 0.2 or (counts.multiplies and executed > 0.3 * counts.products):
         share = min(0.95, max(counts.dividing, 0.55))  # most instructions of a division wait for the previous one
         what = f"{counts.dividing:.0%} of the instructions divide integers"
@@ -407,7 +409,7 @@ def _repeated_reads(found: _Found, counts: _KernelCounts) -> None:
     code, shape = counts.code, counts.shape
     read, needed = code.threads(counts.reads), math.prod(shape.data) + math.prod(shape.weights)
     per_product = code.warps(counts.reads) / counts.products
-    line = code.line(counts.reads, _executed)
+    line = code.line(counts.reads)
     if counts.multiplies and per_product > 0.5 and not counts.stages:
         if counts.metrics.get("l1tex__t_sector_hit_rate.pct", 0.0) > _HITS:
             return  # shared memory is no faster than the L1 cache, which is the same memory
@@ -442,7 +444,7 @@ def _overhead(found: _Found, counts: _KernelCounts) -> None:
 def _reads_per_product(found: _Found, counts: _KernelCounts) -> None:
     code, reads = counts.code, counts.shared_reads
     shared, from_global = code.warps(reads) / counts.products, code.warps(counts.reads) / counts.products
-    each, line = max(shared, from_global), code.line(reads, _executed)
+    each, line = max(shared, from_global), code.line(reads)
     what = f"{shared:.1f} reads of shared memory per multiply-add"
     if shared > 1.2:
         found.add("two_reads_per_product", min(0.6, shared / (shared + 2)), what, line, reads=shared)
@@ -450,10 +452,8 @@ def _reads_per_product(found: _Found, counts: _KernelCounts) -> None:
         what += ", of weights that all threads share"
         found.add("weights_in_shared", min(0.5, shared / (shared + 1)), what, line, reads=shared)
     elif shared > 0.2 or (from_global > 0.2 and not found.has("no_reuse")):
-        line = code.line([*reads, *counts.reads], _executed)
-        found.add(
-            "reads_per_product", min(0.5, each / (each + 1)), f"{each:.2f} reads per multiply-add", line, reads=each
-        )
+        line, what = code.line([*reads, *counts.reads]), f"{each:.2f} reads per multiply-add"
+        found.add("reads_per_product", min(0.5, each / (each + 1)), what, line, reads=each)
 
 
 def _doubles(found: _Found, counts: _KernelCounts) -> None:
@@ -461,7 +461,7 @@ def _doubles(found: _Found, counts: _KernelCounts) -> None:
     products, rows = code.warps(code.of(r"D(FMA|MUL)")), code.of(r"(D(FMA|MUL|ADD)|F2F\.F64)")
     if products > 0.5 * counts.products:
         waits = code.samples(rows, r"(?!long_scoreboard|lg_throttle)\w+") / counts.samples  # except for memory
-        share, line = max(waits, code.warps(rows) / counts.instructions), code.line(rows, _executed)
+        share, line = max(waits, code.warps(rows) / counts.instructions), code.line(rows)
         what = f"{products / counts.products:.0%} of the multiply-adds are in double"
         found.add("double", share, what, line, doubles=products)
 
@@ -482,7 +482,7 @@ def _per_product(found: _Found, counts: _KernelCounts) -> None:
 
 def _hot(code: Instructions) -> Optional[int]:
     """Return the line with the most products."""
-    return code.line(code.of(_PRODUCTS), _executed)
+    return code.line(code.of(_PRODUCTS))
 
 
 # Rules that need only the launch and the metrics of the whole kernel, and rules that need each instruction's counters.
@@ -520,10 +520,10 @@ def outside(
         lines = [number for number in range(max(first, 1), last + 1) if re.search(pattern, found.code[number - 1])]
         name = re.compile(pattern.replace(r"\s*\(", "").replace(r"\b", ""))
         records = [one for one in call.get("records", ()) if one["kind"] == "call"]
-        times = {one["name"]: 0.0 for one in records if name.match(one["name"])}
+        times: Dict[str, float] = {}
         for one in records:
-            if one["name"] in times:
-                times[one["name"]] += one["ns"]
+            if name.match(one["name"]):
+                times[one["name"]] = times.get(one["name"], 0.0) + one["ns"]
         if not lines or (records and not times):
             continue
         # The records of a format with phases are those of prolog and epilog, too.
@@ -552,9 +552,7 @@ def of_compiler(kernels: Sequence[Mapping[str, Any]], gains: Mapping[str, float]
         else:
             continue
         remedy, step = REMEDIES[code]
-        found.append(
-            KernelFinding(code, what, None, None, None, share, remedy, step or None, gains.get(step), evidence)
-        )
+        found.append(at_line(Path(), None, code, what, remedy, evidence, share, step or None, gains.get(step)))
     return found
 
 

@@ -45,12 +45,22 @@ def without_comments(text: str) -> List[str]:
     return blank.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text).splitlines()
 
 
+def matching(lines: Sequence[str], pattern: str) -> List[int]:
+    """Return the numbers of the lines in which a pattern is found."""
+    return [number for number, row in enumerate(lines, 1) if re.search(pattern, row)]
+
+
+def single(found: Sequence[int]) -> Optional[int]:
+    """Return the line that all of `found` are; None if there is none or another one."""
+    return found[0] if len(set(found)) == 1 else None
+
+
 def launch(lines: Sequence[str], kernel: str = "") -> Optional[int]:
     """Return the line that launches a kernel; without its name, of the only launch."""
-    name = re.split(r"[<(]", kernel.split("::")[-1])[0].split()[-1:] or [""]
-    all_launches = [number for number, row in enumerate(lines, 1) if "<<<" in row]
-    own = [number for number in all_launches if name[0] and re.search(rf"\b{re.escape(name[0])}\b", lines[number - 1])]
-    return own[0] if own else all_launches[0] if len(all_launches) == 1 else None
+    name = re.split(r"[<(]", kernel.split("::")[-1])[0].split()[-1:]
+    launches = matching(lines, "<<<")
+    own = [number for number in launches if name and re.search(rf"\b{re.escape(name[0])}\b", lines[number - 1])]
+    return own[0] if own else single(launches)
 
 
 def body(lines: Sequence[str], function: str) -> Tuple[int, int]:
@@ -69,21 +79,18 @@ def body(lines: Sequence[str], function: str) -> Tuple[int, int]:
 def product(lines: Sequence[str]) -> Optional[int]:
     """Return the line that adds a product to a sum; None unless there is exactly one."""
     found = [store.line for store in stores(lines) if store.adds and "*" in lines[store.line - 1]]
-    found = found or [number for number, row in enumerate(lines, 1) if re.search(r"\bfmaf?\s*\(", row)]
-    return found[0] if len(set(found)) == 1 else None
+    return single(found or matching(lines, r"\bfmaf?\s*\("))
 
 
 def only(lines: Sequence[str], array: str) -> Optional[int]:
     """Return the line with an index of an array, such as a macro; None unless there is exactly one."""
-    found = [number for number, row in enumerate(lines, 1) if array and re.search(rf"\b{array}\s*\[", row)]
-    return found[0] if len(found) == 1 else None
+    return single(matching(lines, rf"\b{array}\s*\[")) if array else None
 
 
 def output_store(lines: Sequence[str]) -> Optional[int]:
     """Return the line that stores to the output; None unless there is exactly one."""
-    names = _derived(lines, set(_parameters(lines)), pointers=True)
-    found = [store.line for store in stores(lines) if store.name in names and store.target != store.name]
-    return found[0] if len(set(found)) == 1 else None
+    names = _outputs(lines)
+    return single([store.line for store in stores(lines) if store.name in names and store.target != store.name])
 
 
 def start(lines: Sequence[str]) -> Optional[int]:
@@ -103,47 +110,43 @@ def offset(lines: Sequence[str]) -> Optional[int]:
     return at if at and not zero else output_store(lines)
 
 
-def _parameters(lines: Sequence[str]) -> List[str]:
-    """Return the parameters that are pointers or tensors that may be stored to."""
-    return re.findall(_PARAMETER, "\n".join(lines), re.MULTILINE)
-
-
-def stale(lines: Sequence[str]) -> Optional[LineStore]:
+def stale(lines: Sequence[str]) -> Optional[int]:
     """Return the first addition to the output."""
-    names = _derived(lines, set(_parameters(lines)), pointers=True)
-    return next((store for store in stores(lines) if store.adds and store.name in names), None)
+    names = _outputs(lines)
+    return next((store.line for store in stores(lines) if store.adds and store.name in names), None)
 
 
-def kept(lines: Sequence[str]) -> Optional[LineStore]:
+def unguarded(lines: Sequence[str]) -> Optional[int]:
+    """Return the first addition to the output, unless it is atomic."""
+    line = stale(lines)
+    return line if line and not re.search(r"\batomic", lines[line - 1]) else None
+
+
+def kept(lines: Sequence[str]) -> Optional[int]:
     """Return the first addition to a static or global variable, which keeps its value from call to call."""
-    return next((store for store in stores(lines) if store.adds and _lasting(lines, store)), None)
+    return next((store.line for store in stores(lines) if store.adds and _lasting(lines, store)), None)
 
 
-def lasting(lines: Sequence[str]) -> Optional[LineStore]:
+def lasting(lines: Sequence[str]) -> Optional[int]:
     """Return the first static pointer, array or container, whose contents last from call to call."""
-    pattern = re.compile(r"\s*static\s+(?!const|inline)[\w:<>,*&\s]*?[*>\s](\w+)\s*(?:\[[^;]*\])?\s*(?:[={][^;]*)?;")
-    found = ((number, pattern.match(row)) for number, row in enumerate(lines, 1) if re.search(r"[*<\[]", row))
-    return next((LineStore(number, match[1], False) for number, match in found if match), None)
+    pattern = r"^\s*static\s+(?!const|inline)[\w:<>,*&\s]*?[*>\s]\w+\s*(?:\[[^;]*\])?\s*(?:[={][^;]*)?;"
+    return next((number for number in matching(lines, pattern) if re.search(r"[*<\[]", lines[number - 1])), None)
 
 
-def threads(lines: Sequence[str]) -> Optional[LineStore]:
+def threads(lines: Sequence[str]) -> Optional[int]:
     """Return the first line that detaches a thread, or the first that begins one."""
-    for pattern in (r"\bdetach\s*\(", r"\bstd::(?:j?thread|async)\b|\bpthread_create\s*\("):
-        for number, row in enumerate(lines, 1):
-            if re.search(pattern, row):
-                return LineStore(number, "", False)
-    return None
+    begun = r"\bstd::(?:j?thread|async)\b|\bpthread_create\s*\("
+    return next(iter(matching(lines, r"\bdetach\s*\(") or matching(lines, begun)), None)
 
 
-def writable(lines: Sequence[str]) -> Optional[LineStore]:
+def writable(lines: Sequence[str]) -> Optional[int]:
     """Return the only pointer to an input without const; None unless there is one."""
     inputs = "|".join(re.findall(r"\bconst\s+\w+\s*\*\s*(?:__restrict(?:__)?\s+)?(\w+)\s*[,)]", "\n".join(lines)))
-    pattern = re.compile(rf"(?:const_cast\s*<\s*\w+\s*\*\s*>|\(\s*\w+\s*\*\s*\))\s*\(?&?(?:{inputs})\b")
-    found = [number for number, row in enumerate(lines, 1) if inputs and pattern.search(row)]
-    return LineStore(found[0], "", False) if len(found) == 1 else None
+    pattern = rf"(?:const_cast\s*<\s*\w+\s*\*\s*>|\(\s*\w+\s*\*\s*\))\s*\(?&?(?:{inputs})\b"
+    return single(matching(lines, pattern)) if inputs else None
 
 
-def not_reset(lines: Sequence[str]) -> Optional[LineStore]:
+def not_reset(lines: Sequence[str]) -> Optional[int]:
     """Return the first addition to a sum that is set outside of the loops over the outputs, or is static."""
     everything = stores(lines)
     for store in everything:
@@ -153,11 +156,11 @@ def not_reset(lines: Sequence[str]) -> Optional[LineStore]:
             first = max([number for number in begun + declared if number <= store.line], default=None)
             between = "\n".join(lines[first - 1 : store.line]) if first else ""
             if first and (_lasting(lines, store) or len(re.findall(r"\bfor\s*\(", between)) >= _ALL_OUTPUTS):
-                return store
+                return store.line
     return None
 
 
-def not_zeroed(lines: Sequence[str]) -> Optional[LineStore]:
+def not_zeroed(lines: Sequence[str]) -> Optional[int]:
     """Return the first addition to a local array, or memory from malloc or new, to which nothing else is stored."""
     text, everything = "\n".join(lines), stores(lines)
     for store in everything:
@@ -166,7 +169,7 @@ def not_zeroed(lines: Sequence[str]) -> Optional[LineStore]:
         fresh = re.search(rf"{heap}|\n[ \t]+(?:float|double)\s+{name}\s*\[[^;={{]*;", text)
         other = [one for one in everything if one.name == name and not one.adds and one.target != name]
         if store.adds and fresh and not other and not re.search(rf"\b(?:mem\w+|fill\w*)\s*\(\W*{name}\b", text):
-            return store
+            return store.line
     return None
 
 
@@ -181,16 +184,13 @@ def _declaration(lines: Sequence[str], name: str) -> str:
     return next((row for row in reversed(lines) if pattern.search(row)), "") if name else ""
 
 
-def _derived(lines: Sequence[str], names: Set[str], pointers: bool = False) -> Set[str]:
-    """Return names and the names of variables and macros computed from them; with `pointers`, only of pointers."""
-    found = set(names)
-    mark = r"\*\s*(?:__restrict(?:__)?\s+)?" if pointers else r"\b"
+def _outputs(lines: Sequence[str]) -> Set[str]:
+    """Return the parameters that may be stored to, and the pointers and macros that are computed from them."""
+    found = set(re.findall(_PARAMETER, "\n".join(lines), re.MULTILINE))
+    macro = re.compile(r"\s*#\s*define\s+(\w+)(?:\([^)]*\))?\s+(.*)")
+    pointer = re.compile(r"\*\s*(?:__restrict(?:__)?\s+)?(\w+)\s*=(?!=)\s*([^;]*)")
     for row in lines:
-        macro = re.match(r"\s*#\s*define\s+(\w+)(?:\([^)]*\))?\s+(.*)", row)
-        if macro and pointers:
-            found |= {macro[1]} if found & set(re.findall(r"\w+", macro[2])) else set()
-            continue
-        for name, value in re.findall(rf"{mark}(\w+)\s*=(?!=)\s*([^;]*)", row):
+        for name, value in macro.findall(row) or pointer.findall(row):
             found |= {name} if found & set(re.findall(r"\w+", value)) else set()
     return found
 

@@ -5,7 +5,7 @@ import functools
 import re
 import time
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
 from ..graph.layers import ConvolutionShape
@@ -158,36 +158,31 @@ def _with_its_images(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: f
 # ---- the source, and memory that nothing has written
 
 
+_Search = Callable[[Sequence[str]], Optional[int]]
+_RACE = "adds to the output without an atomic, and several threads may do so"
+_BY_SOURCE: Sequence[Tuple[Sequence[str], str, _Search, str]] = (  # codes, finding ("": the code), search, description
+    (("accumulates",), "stale_output", source.stale, "adds to what the output held before the call"),
+    (("carries_over",), "stale_output", source.kept, "adds to a variable that keeps its value from call to call"),
+    (("sum_not_reset",), "stale_output", source.not_reset, "adds to a sum that starts with the output before"),
+    (_KEPT, "", source.lasting, "its contents last from call to call"),
+    (("returns_early",), "", source.threads, "begins a thread, or lets one go"),
+    (("inputs_changed",), "", source.writable, "a pointer to an input without const"),
+    (_UNWRITTEN, "uninitialised_read", source.not_zeroed, "adds to memory that nothing has set to zero"),
+)
+
+
 def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[KernelFinding]:
     """Return a finding at a line of the source whose text shows the fault of a verdict's code."""
     lines = source.without_comments(neighbours.text_of(path))
+    races = ((("race", "unstable"), "race_on_output", source.unguarded, _RACE),) if backend == "gpu" else ()
     for code in codes:
-        store, finding, what = None, "stale_output", ""
-        if code in ("race", "unstable") and backend == "gpu":
-            store = source.stale(lines)
-            if store and re.search(r"\batomic", lines[store.line - 1]):
-                store = None
-            finding, what = "race_on_output", "adds to the output without an atomic, and several threads may do so"
-        elif code == "accumulates":
-            store, what = source.stale(lines), "adds to what the output held before the call"
-        elif code == "carries_over":
-            store, what = source.kept(lines), "adds to a variable that keeps its value from call to call"
-        elif code == "sum_not_reset":
-            store, what = source.not_reset(lines), "adds to a sum that starts with the value of the output before"
-        elif code in _KEPT:
-            store, what, finding = source.lasting(lines), "its contents last from call to call", code
-        elif code == "returns_early":
-            store, what, finding = source.threads(lines), "begins a thread, or lets one go", code
-        elif code == "inputs_changed":
-            store, what, finding = source.writable(lines), "a pointer to an input without const", code
-        elif code in _UNWRITTEN:
-            store, what = source.not_zeroed(lines), "adds to memory that nothing has set to zero"
-            finding = "uninitialised_read"
-        if store:
+        rule = next((rule for rule in (*races, *_BY_SOURCE) if code in rule[0]), None)
+        line = rule[2](lines) if rule else None
+        if rule and line:
+            finding = rule[1] or code
             remedy = _REMEDIES.get("race" if finding == "race_on_output" else finding)
             remedy = remedy or reasons.TABLE[code].remedy or _REMEDIES["accumulates"]
-            evidence = {"verdict": code, "target": store.target}
-            return [at_line(path, store.line, finding, f"{path.name}:{store.line}: {what}", remedy, evidence)]
+            return [at_line(path, line, finding, f"{path.name}:{line}: {rule[3]}", remedy, {"verdict": code})]
     return []
 
 
