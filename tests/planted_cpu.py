@@ -197,6 +197,7 @@ WRONG = {
             y[((b * M + m) * (size_t)Ho + h) * Wo + w] += x[((b * C + t / (K * K)) * (size_t)H + h + t / K % K) * W + w + t % K] * k[m * C * K * K + t];  // HERE
 }
 """,
+    "a sum that threads share": naive(outer=f"  float sum;\n{_OMP}", read="  // HERE").replace("float sum = 0;", "sum = 0;  // HERE"),
     "a row that threads share": _HEAD.format(before="") + f"""\
   static float sums[512];
 {_OMP}  for (int b = 0; b < B; ++b)

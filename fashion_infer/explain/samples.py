@@ -18,6 +18,7 @@ from ..graph.layers import ConvolutionShape
 from ..kernel_files import build
 from ..kernel_files.formats import KernelFile
 from ..system import installation, programs
+from .machine_loop import MachineLoop
 
 _WRAPPED = ("malloc", "posix_memalign", "aligned_alloc", "GOMP_parallel", "GOMP_loop_dynamic_next",
             "GOMP_loop_nonmonotonic_dynamic_next", "GOMP_loop_ull_dynamic_next",
@@ -54,7 +55,7 @@ class CpuRun(NamedTuple):
     loop_share: float = 0.0  # fraction of the working samples in that loop
     loop_lines: Tuple[int, ...] = ()  # lines of the file with samples of that loop, most samples first
     calls: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # calls in the loop: (function, its fraction, line)
-    beside: Tuple[str, ...] = ()  # instructions of the loop with most samples of those outside of that loop
+    beside: Tuple[str, ...] = ()  # instructions of the hottest other loop that multiplies nothing
     beside_share: float = 0.0  # fraction of the working samples in it
     beside_line: Optional[int] = None  # its line of the file with most samples
     libraries: Tuple[Tuple[str, float, Optional[int]], ...] = ()  # (library function, fraction, calling line)
@@ -280,7 +281,7 @@ def _loop(program: Path, hits: Mapping[int, int]) -> Tuple[_Code, _Code, List[Tu
     """Find the hot loop: the smallest loop with at least half as many samples as the loop with most samples.
 
     Samples in a function that a loop calls count for the loop. Returned are the loop's instructions, those of the
-    hottest loop beside it, and its calls as (function, the function's samples, address of the call).
+    hottest other loop without products, and its calls as (function, the function's samples, address of the call).
     """
     code: _Code = []
     owner: Dict[int, str] = {}
@@ -321,13 +322,8 @@ def _loop(program: Path, hits: Mapping[int, int]) -> Tuple[_Code, _Code, List[Tu
     named = [(_called(text), at) for at, text in inside]
     calls = sorted(((name, by_function[name], at) for name, at in named if name and name != function),
                    key=lambda call: -call[1])  # fmt: skip
-    elsewhere = [
-        (own, loop)
-        for _, own, loop in loops
-        if owner[loop[0][0]] not in {name for name, *_ in calls}
-        and (loop[-1][0] < inside[0][0] or inside[-1][0] < loop[0][0])
-    ]
-    return inside, _smallest(elsewhere), calls
+    others = [(own, loop) for _, own, loop in loops if loop is not inside and owner[loop[0][0]] not in dict(named)]
+    return inside, _smallest([one for one in others if not MachineLoop([text for _, text in one[1]]).products]), calls
 
 
 def _smallest(loops: Sequence[Tuple[int, _Code]]) -> _Code:

@@ -102,7 +102,8 @@ def of_run(
 
     `milliseconds` is the file's Op Time, and `ours` has the times of our kernels on the same layer in milliseconds.
     """
-    found = _weighed(_costs(path, said, run), run)
+    costs, busy = _costs(path, said, run)
+    found = _weighed(costs, run._replace(processor=run.processor / max(busy, 0.01)))  # fractions of all time, then
     if not found and run.loop:
         best = min(ours.values(), default=None)
         ratio = milliseconds / best if milliseconds and best else 1 / (run.after("tile") or 1.0)
@@ -152,61 +153,30 @@ def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]
     return by_share(saved)
 
 
-def _costs(path: Path, said: str, run: samples.CpuRun) -> Sequence[_Cost]:
+def _costs(path: Path, said: str, run: samples.CpuRun) -> Tuple[Sequence[_Cost], float]:
+    """Return findings, and the fraction of the time that threads do not wait in what is found."""
     lines = source.without_comments(neighbours.text_of(path))
-    # Samples may also fall on the head of the loop. Prefer the line whose statement adds a product, or adds.
-    added = [store.line for store in source.stores(lines) if store.adds]
-    adding = [number for number in run.loop_lines[:3] if number in added or "fma" in lines[number - 1]]
-    products = [number for number in adding if re.search(r"\*|fma", lines[number - 1])]
-    hot = next(iter([*products, *adding, *run.loop_lines]), None)
-    working = run.processor * (1 - run.waiting) / max(1, run.threads)
-    inside = run.regions > max(_REGIONS, working / _REGION) and run.waiting > _WAITING
-    waits = [] if inside else [(number, part) for number, part in run.waits if not _at_the_end(lines, number)]
-    waited = sum(part for _, part in waits)
-    # A kernel that waits often spends the rest of the time in its loop.
-    busy = 1 - run.waiting if inside else 1 - waited
-    share = run.loop_share * busy
     found, loop = _Costs(path), MachineLoop(run.loop)
-    in_loop = of_loop(path, lines, reasons(path, said), run._replace(loop_share=share), hot) if hot else ()
-    faults = [cost for cost in in_loop if cost.form in _STAGES[:-1]]
     add, alone = found.add, _one_thread(path, run)
     found += [_Cost(alone)] if alone else []
-    in_libraries = busy * sum(part for _, part, _ in run.libraries)
+    busy = _waits(found, lines, run)
+    share, hot = run.loop_share * busy, _hot(lines, run)
+    in_loop = of_loop(path, lines, reasons(path, said), run._replace(loop_share=share), hot) if hot else ()
+    in_libraries, names = busy * sum(part for _, part, _ in run.libraries), _libraries(run)
     if in_libraries > _CALLED:
-        names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
-        code = next(code for pattern, code in _LIBRARIES if re.search(pattern, " ".join(names)))
         words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
+        faults = any(cost.form in _STAGES[:-1] for cost in in_loop)
         form = "row" if loop.vectors and not faults and re.search(r"libc|mem|alloc", " ".join(names)) else ""
         words += "; its loop waits for memory that they have written" if form else ""
-        add(code, in_libraries, run.libraries[0][2], words, form, functions=run.libraries[:10])
-    # A caller whose other threads work more than it does waits for them, as in a pool of threads.
-    helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
-    sleeps = source.matching(lines, _SLEEPS)
-    waiting = waits or inside or helped or any(cost.finding.code in _PARTS[2:] for cost in found)
-    if run.asleep > _WAITING and not waiting and (sleeps or not run.regions):
-        words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"
-        add("idle_time", run.asleep, next(iter(sleeps), None), words, asleep=run.asleep)
-    if inside:
-        line = source.single(source.matching(lines, r"#\s*pragma\s+omp\s+parallel"))
-        words = f"begins {run.regions:,.0f} parallel regions per call; threads wait for {run.waiting:.0%} of the time"
-        add("parallel_inside", run.waiting, line, words, regions=run.regions, waiting=run.waiting)
-    if waited > _WAITING:
-        words = f"makes threads wait for one another during the work: {waited:.0%} of their time"
-        add("waiting_inside", waited, waits[0][0], words, waits=waits[:10])
-    each = run.seconds * max(1, run.threads) / run.parts if run.parts else 1.0
-    if each < _PART and waited <= _WAITING and run.loop:
-        line = next(iter(source.matching(lines, r"#\s*pragma\s+omp\b.*schedule\s*\(\s*(?:dynamic|guided)")), None)
-        words = f"hands out {run.parts:,.0f} parts of a loop one by one, each of {1e6 * each:,.2g} us"
-        form = "row" if loop.vectors or loop.stores else "sum"
-        add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
+        add(_of_libraries(names), in_libraries, run.libraries[0][2], words, form, functions=run.libraries[:10])
+    beside = run.beside_share * busy
+    if beside > _EMPTY_LOOP:
+        words = f"takes {beside:.0%} of the time and multiplies nothing"
+        add("no_products", beside, run.beside_line, words, loop=run.beside[:20])
     shared = [number for number in _shared_sums(lines) if number in run.loop_lines]
     if shared and run.threads != 1:
         words = "threads add to neighbouring numbers, which share a cache line"
         add("false_sharing", 0.85 * share, shared[0], words, "sum", lines=shared)
-    if run.beside_share * busy > _EMPTY_LOOP and not MachineLoop(run.beside).products:
-        share_beside = run.beside_share * busy
-        words = f"takes {share_beside:.0%} of the time and multiplies nothing"
-        add("no_products", share_beside, run.beside_line, words, loop=run.beside[:20])
     found += in_loop
     extra = not any(cost.form == "sum" for cost in found) and (run.after("sum") or 1.0) < _EXTRA
     if hot and extra and loop.products and not loop.vectors and not loop.stores:
@@ -216,7 +186,56 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> Sequence[_Cost]:
             words = "reads a pointer or an index from memory for every product" if texts else words
             other = next((number for number in run.loop_lines if number != hot), hot)
             add("extra_instructions", share, run.line_of(texts) or other, words, "sum", loop=run.loop[:40])
-    return found
+    return found, busy
+
+
+def _hot(lines: Sequence[str], run: samples.CpuRun) -> Optional[int]:
+    """Return the hot loop's line. Samples may also fall on its head: a line that adds a product, or adds, goes before."""
+    added = [store.line for store in source.stores(lines) if store.adds]
+    adding = [number for number in run.loop_lines[:3] if number in added or "fma" in lines[number - 1]]
+    products = [number for number in adding if re.search(r"\*|fma", lines[number - 1])]
+    return next(iter([*products, *adding, *run.loop_lines]), None)
+
+
+def _libraries(run: samples.CpuRun) -> List[str]:
+    """Return the names of the library functions with most samples."""
+    return list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
+
+
+def _of_libraries(names: Sequence[str]) -> str:
+    return next(code for pattern, code in _LIBRARIES if re.search(pattern, " ".join(names)))
+
+
+def _waits(found: _Costs, lines: Sequence[str], run: samples.CpuRun) -> float:
+    """Add findings on threads that wait or sleep; return the fraction of the time that is left to the work."""
+    working = run.processor * (1 - run.waiting) / max(1, run.threads)
+    if run.regions > max(_REGIONS, working / _REGION) and run.waiting > _WAITING:
+        line = source.single(source.matching(lines, r"#\s*pragma\s+omp\s+parallel"))
+        words = f"begins {run.regions:,.0f} parallel regions per call; threads wait for {run.waiting:.0%} of the time"
+        found.add("parallel_inside", run.waiting, line, words, regions=run.regions, waiting=run.waiting)
+        return 1 - run.waiting
+    waits = [(number, part) for number, part in run.waits if not _at_the_end(lines, number)]
+    waited = sum(part for _, part in waits)
+    if waited > _WAITING:
+        words = f"makes threads wait for one another during the work: {waited:.0%} of their time"
+        found.add("waiting_inside", waited, waits[0][0], words, waits=waits[:10])
+        return 1 - waited
+    each = run.seconds * max(1, run.threads) / run.parts if run.parts else 1.0
+    if each < _PART and run.loop:
+        loop = MachineLoop(run.loop)
+        line = next(iter(source.matching(lines, r"#\s*pragma\s+omp\b.*schedule\s*\(\s*(?:dynamic|guided)")), None)
+        words = f"hands out {run.parts:,.0f} parts of a loop one by one, each of {1e6 * each:,.2g} us"
+        form = "row" if loop.vectors or loop.stores else "sum"
+        found.add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
+    # A caller whose other threads work more than it does waits for them, as in a pool of threads.
+    helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
+    waiting = waits or helped or _of_libraries(_libraries(run)) != "library_in_loop"
+    sleeps = source.matching(lines, _SLEEPS)
+    if run.asleep > _WAITING and not waiting and (sleeps or not run.regions):
+        words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"
+        found.add("idle_time", run.asleep, next(iter(sleeps), None), words, asleep=run.asleep)
+        return 1 - run.asleep
+    return 1.0
 
 
 def _at_the_end(lines: Sequence[str], number: int) -> bool:

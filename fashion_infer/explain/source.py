@@ -82,6 +82,13 @@ def product(lines: Sequence[str]) -> Optional[int]:
     return single(found or matching(lines, r"\bfmaf?\s*\("))
 
 
+def rounded(lines: Sequence[str]) -> Optional[int]:
+    """Return the line that adds a product, if it also rounds a number."""
+    line = product(lines)
+    casts = r"\(\s*(?:int|short|char|long|\w*int\d+_t)\s*\)|<\s*(?:int|short|char|long)\s*>|\b(?:l?rint|round|floor|trunc|ceil)f?\("
+    return line if line and re.search(casts, lines[line - 1]) else None
+
+
 def only(lines: Sequence[str], array: str) -> Optional[int]:
     """Return the line with an index of an array, such as a macro; None unless there is exactly one."""
     return single(matching(lines, rf"\b{array}\s*\[")) if array else None

@@ -40,6 +40,7 @@ _STORE = re.compile(r"output_|border|places|filters_from|images|(?:zeros_)?not_(
                     r"factor|clipped|writes_|all_")  # fmt: skip
 _OFFSET = re.compile(r"constant_|zero_data")
 _START = re.compile(r"sum_not_reset|accumulates")
+_ROUNDED = re.compile(r"not_linear")
 _REMEDIES = {
     "race": "let one thread own an output, and declare sums inside of the parallel loop",
     "accumulates": "begin the sum at zero for each output, and store it",
@@ -110,6 +111,7 @@ def _place(path: Path, cause: Cause) -> Optional[KernelFinding]:
     rules = (
         (_OFFSET, source.offset),
         (_START, source.start),
+        (_ROUNDED, source.rounded),
         (_PRODUCT, source.product),
         (_STORE, source.output_store),
     )

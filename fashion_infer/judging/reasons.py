@@ -125,7 +125,7 @@ TABLE: Dict[str, Reason] = {
     "not_all_written": Reason("{count:,} outputs are never written"),
     "accumulates": Reason("it adds to the output, which is not zeroed before a call", "start each sum at 0"),
     "reads_output": Reason("it reads the output before it writes it", "write each output before it is read"),
-    "all_zero": Reason("every output is zero", "check that a kernel is launched, and that its copies succeed"),
+    "all_zero": Reason("every output is zero", "check that its loops run and, on a GPU, its launches and copies"),
     "all_equal": Reason("every output is {value:.6g}, whatever the inputs are"),
     # ---- state and schedules
     "later_call": Reason("correct in the first call and wrong in a later one on other inputs"),

@@ -25,6 +25,7 @@ CODES = {
     "input_of_another_image": "out_of_bounds_read",
     "stale_output_plain": "stale_output",
     "a row that threads share": "race_on_output",
+    "a sum that threads share": "race_on_output",
 }
 
 
@@ -116,11 +117,12 @@ def test_without_a_line_one_sentence_says_what_to_try(tmp_path, code):
 @pytest.mark.parametrize(
     "code, line, more",
     [("weights_flipped", 13, ""), ("border", 14, ""), ("constant_added", 14, ""), ("cached", None, ""),
-     ("weights_flipped", 13, ";\nother += 2 * w")],
+     ("weights_flipped", 13, ";\nother += 2 * w"), ("not_linear", 13, " * (int)K")],
 )  # fmt: skip
 def test_the_line_that_a_wrong_index_is_in(tmp_path, code, line, more):
     file = recognised(tmp_path, planted_cpu.naive(before="// y = 1\n", term=planted_cpu._TERM + more))
-    details = {"used": "k[m,c,3,4]", "belongs": "k[m,c,p,q]", "where": "w = 0", "state": "wrong", "value": 1.0}
+    details = {"used": "k[m,c,3,4]", "belongs": "k[m,c,p,q]", "where": "w = 0", "state": "wrong", "value": 1.0,
+               "tensor": "weights"}
     shape = ShapeVerdict("a", ConvolutionShape(2, 4, 14, 14, 6, 5), Cause(code, details), "incorrect")
     found, _ = wrong.findings(Verdict(file, (shape,)), 60)
     assert [one.line for one in found] == ([line + 1] if line else [])
@@ -424,6 +426,7 @@ def test_what_a_remedy_brings_is_measured(tmp_path, run, codes, after):
     assert [one.after_ms for one in found] == pytest.approx(after, rel=0.05)
 
 
+LANES = ("vmulps (%rcx,%rax,1),%zmm5,%zmm2", *(16 * SCALAR[2:3]), *SCALAR[3:])  # sixteen products
 INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1:3], "inc %rcx", "jne 1 <f>")
 
 
@@ -432,7 +435,10 @@ INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1
     [
         (BUSY._replace(libraries=(("pthread_create", 0.9, 1),), asleep=0.5), ["parallel_inside"]),
         (BUSY._replace(libraries=(("pthread_mutex_lock", 0.9, 1),), asleep=0.5), ["waiting_inside"]),
-        (BUSY._replace(libraries=(("malloc", 0.9, 1),), asleep=0.5), ["library_in_loop", "idle_time"]),
+        (BUSY._replace(libraries=(("malloc", 0.9, 1),), asleep=0.5), ["idle_time", "library_in_loop"]),
+        (BUSY._replace(libraries=(("nanosleep", 0.2, 1),), asleep=0.6), ["idle_time", "serial_sum"]),
+        (BUSY._replace(beside_share=0.4, beside_line=3), ["no_products", "serial_sum"]),
+        (BUSY._replace(loop=LANES), ["serial_sum"]),
         (BUSY._replace(loop=INDIRECT), ["extra_instructions", "serial_sum"]),
         (BUSY._replace(loop=INDIRECT, processor=0.5), ["serial_sum"]),  # the index costs nothing
         (BUSY._replace(regions=300, waiting=0.5), ["serial_sum"]),  # each region has enough work

@@ -190,7 +190,7 @@ class SanitizedBuild:
     def _built(self) -> Optional[Path]:
         # The plug-in's name identifies the file, its neighbours, our files, and the compiler.
         library = self._library or build.build(self._file, None, self._compile, self._within).library
-        flags, extra = (_THREAD_FLAGS, ((),)) if self.races else (_FLAGS, (_OPTIONAL, ()))
+        flags, extra = (_THREAD_FLAGS, (_OPTIONAL[1:], ())) if self.races else (_FLAGS, (_OPTIONAL, ()))
         key = hashlib.sha256(" ".join((library.stem, *flags, *extra[0])).encode()).hexdigest()[:32]
         driver = installation.resource_dir("submission") / "sanitized_call.cpp"
         folder = cache_limits.made_folder(cache_limits.KERNELS)
