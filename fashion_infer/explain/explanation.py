@@ -156,6 +156,7 @@ def why_slow(
             with program or SampledProgram(file) as sampled:
                 run, said = sampled.run(tried.shape, seconds), sampled.vectors
             found = slow_cpu.of_run(file.path, said, run, timed.milliseconds, timed.ours)
+            made = made._replace(missing=() if run.seconds else ("No call ended in time to be explained.",))
             return made._replace(findings=tuple(found[:_MOST]), figures=run.figures, hot=run.loop_lines)
         shape = tried.shape._replace(B=_BATCH["gpu"])
         raw = ncu.measure(file, shape, seconds, profiler, say=missing.append)
@@ -200,11 +201,9 @@ class _OneConvolution(Convolutions):
         self._number = number
 
     def cases(self) -> List[BenchCase]:
-        """Return the case of that convolution, the only one."""
         return [case for case in super().cases() if case.number == self._number]
 
     def prepare(self, case: BenchCase, index: int) -> Trial:
-        """Prepare our kernels and the file."""
         (kernel,) = (one for one in self._kernels if isinstance(one, LoadedKernel))
         self._kernels = [one for one in self._kernels if one is not kernel]
         trial = super().prepare(case, index)
@@ -229,17 +228,9 @@ def _timed(file: KernelFile, edition: str, number: int, device: int) -> TimedLay
     batch = _BATCH[file.backend]
     if file.backend == "cpu":
         batch = max(8, min(batch, int(2 * _WORK / one.operations)))
-    asked = BenchRequest(
-        (edition,),
-        file.backend,
-        device,
-        None if file.backend == "gpu" else _peer(),
-        (batch,),
-        _REPEAT,
-        kernels=f"{file.path},ladder",
-        files=(file,),
-        formats=file.format.name,
-    )
+    peer = None if file.backend == "gpu" else _peer()
+    asked = BenchRequest((edition,), file.backend, device, peer, (batch,), _REPEAT, files=(file,))
+    asked = asked._replace(kernels=f"{file.path},ladder", formats=file.format.name)
     result = _OneConvolution(asked, number).measure()
     (case,) = result.cases
     row = next((row for row in case.rows if row.file), None)

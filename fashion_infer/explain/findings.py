@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence
 from ..kernel_files import neighbours
 
 GAINED = 1.2  # least gain of a step that a remedy refers to
+FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,6 @@ class KernelFinding:
     after_ms: Optional[float] = None  # estimated Op Time after this remedy, too
 
     def as_dict(self) -> Dict[str, Any]:
-        """Return the finding as a dictionary for JSON."""
         return asdict(self)
 
 
@@ -67,7 +67,6 @@ def exclusive(found: Sequence[KernelFinding]) -> List[KernelFinding]:
 
 
 def by_share(found: Sequence[KernelFinding]) -> List[KernelFinding]:
-    """Sort findings, the largest share first."""
     return sorted(found, key=lambda one: -(one.share or 0.0))
 
 

@@ -1,12 +1,13 @@
 """The instructions of the hot loop beside the source lines, for `--asm`."""
 
+import itertools
 import os
 import re
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Optional, Sequence, Tuple
 
 from ..errors import DeviceError
 from ..kernel_files import build, loading, neighbours
@@ -22,7 +23,6 @@ _JUMP = re.compile(r"BRA\S*\s.*`\((?P<label>\.L_x_\d+)\)")
 
 
 def of(file: KernelFile, hot: Sequence[int] = ()) -> str:
-    """Return a kernel file's listing; parameters and errors as in `of_cpu` and `of_gpu`."""
     return of_cpu(file, hot) if file.backend == "cpu" else of_gpu(file)
 
 
@@ -34,16 +34,20 @@ def of_cpu(file: KernelFile, hot: Sequence[int] = ()) -> str:
         programs.output(assembly_command(command, file, target), _BUILD, place, {"LC_ALL": "C"})
         text = target.read_text() if target.is_file() else ""
     lines = neighbours.text_of(file.path).splitlines()
-    by_line: Dict[int, List[str]] = {}
-    for number, instruction in (row for one in machine_loop.functions(text, file.path) for row in one.code):
-        by_line.setdefault(number or 0, []).append(instruction)
-    by_line.pop(0, None)
-    shown = [" ".join(command)]
-    for number, texts in sorted(by_line.items()):
-        if number <= len(lines) and (not hot or number in hot):
-            shown.append(f"{file.path.name}:{number}: {lines[number - 1].strip()}")
-            shown += [f"    {one}" for one in texts]
-    return "\n".join(shown)
+    rows = [
+        (number, instruction)
+        for number, instruction in (row for one in machine_loop.functions(text, file.path) for row in one.code)
+        if number and number <= len(lines) and (not hot or number in hot)
+    ]
+    return "\n".join([" ".join(command), *_by_line(sorted(rows, key=lambda row: row[0] or 0), lines, file.path)])
+
+
+def _by_line(rows: Sequence[Tuple[Optional[int], str]], lines: Sequence[str], path: Path) -> Iterator[str]:
+    """Yield each source line, and below it its instructions, which follow one another in `rows`."""
+    for number, texts in itertools.groupby(rows, key=lambda row: row[0]):
+        if number:
+            yield f"{path.name}:{number}: {lines[number - 1].strip() if number <= len(lines) else ''}"
+        yield from (f"    {text}" for _, text in texts)
 
 
 def assembly_command(command: Sequence[str], file: KernelFile, target: Path) -> List[str]:
@@ -99,11 +103,4 @@ def beside_source(disassembly: str, path: Path) -> str:
         return products / (loop[1] - loop[0]), products
 
     start, end = max(loops, key=density) if loops else (0, len(rows))
-    shown: List[str] = []
-    before: Optional[int] = None
-    for number, text in rows[start:end]:
-        if number != before and number:
-            shown.append(f"{path.name}:{number}: {lines[number - 1].strip() if number <= len(lines) else ''}")
-        before = number
-        shown.append(f"    {text}")
-    return "\n".join(shown)
+    return "\n".join(_by_line(rows[start:end], lines, path))

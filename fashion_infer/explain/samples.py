@@ -147,7 +147,6 @@ class SampledProgram:
 
     @property
     def vectors(self) -> str:
-        """GCC's report on vectorisation."""
         return self._report.read_text(errors="replace") if self._report.is_file() else ""
 
     def run(self, shape: ConvolutionShape, seconds: float, images: int = _IMAGES) -> CpuRun:
@@ -197,32 +196,22 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
     places = [(thread, int(at, 16), Path(file).name, name) for thread, at, file, name in rows]
     waiting = [place for place in places if "gomp" in place[2]]
     working = [place for place in places if "gomp" not in place[2]]
-    run = CpuRun(
-        float(measured[1]),
-        float(measured[2]),
-        int(measured[3]) / calls,
-        float(measured[4]),
-        len(rows),
-        asleep=float(measured[5] or 0),
-        parts=int(measured[6] or 0) / calls,
-        remedies={
-            name: (float(alone), float(together))
-            for name, alone, together in re.findall(r"^remedy (\S+) (\S+) (\S+)$", said, re.MULTILINE)
-        },
-    )
+    fastest, least, regions, peak, asleep, parts = (float(number or 0) for number in measured.groups())
+    remedies = re.findall(r"^remedy (\S+) (\S+) (\S+)$", said, re.MULTILINE)
+    run = CpuRun(fastest, least, regions / calls, peak, len(rows), asleep=asleep, parts=parts / calls)
+    run = run._replace(remedies={name: (float(alone), float(together)) for name, alone, together in remedies})
     if not working:
         return run
     by_thread = Counter(place[0] for place in working)
     even = len(working) / len(by_thread)
     lines = _lines(program, sorted({at for _, at, _, _ in places if at}), path)
     waits = Counter(lines[at] for _, at, _, _ in waiting if at in lines)
-    by_function: Dict[Tuple[str, Optional[int]], int] = Counter(
+    by_function = Counter(
         (file if name.startswith(("-", "_Z")) else name, lines.get(at)) for _, at, file, name in working if file != "-"
     )
     hits = Counter(at for _, at, file, _ in working if file == "-")
     code, beside, called = _loop(program, hits)
     lines.update(_lines(program, [at for at, _ in code], path))
-    called_at = _lines(program, sorted({at for _, _, at in called}), path)
 
     def sampled(loop: Sequence[Tuple[int, str]]) -> Tuple[float, Tuple[int, ...]]:
         """Return the fraction of the samples that a loop has, and its lines, most samples first."""
@@ -243,11 +232,8 @@ def of(program: Path, said: str, path: Path) -> CpuRun:
         beside=tuple(text for _, text in beside),
         beside_share=beside_share,
         beside_line=next(iter(in_beside), None),
-        calls=tuple((name, number / len(working), called_at.get(at)) for name, number, at in called),
-        libraries=tuple(
-            (name, number / len(working), line)
-            for (name, line), number in sorted(by_function.items(), key=lambda item: -item[1])
-        ),
+        calls=tuple((name, number / len(working), lines.get(at)) for name, number, at in called),
+        libraries=tuple((name, number / len(working), line) for (name, line), number in by_function.most_common()),
     )
 
 
@@ -322,8 +308,13 @@ def _loop(program: Path, hits: Mapping[int, int]) -> Tuple[_Code, _Code, List[Tu
     named = [(_called(text), at) for at, text in inside]
     calls = sorted(((name, by_function[name], at) for name, at in named if name and name != function),
                    key=lambda call: -call[1])  # fmt: skip
-    others = [(own, loop) for _, own, loop in loops if loop is not inside and owner[loop[0][0]] not in dict(named)]
-    return inside, _smallest([one for one in others if not MachineLoop([text for _, text in one[1]]).products]), calls
+    elsewhere = [  # without samples in functions that they call, which may multiply
+        (own, loop)
+        for score, own, loop in loops
+        if score == own and loop is not inside and owner[loop[0][0]] not in dict(named)
+    ]
+    idle = [one for one in elsewhere if not MachineLoop([text for _, text in one[1]]).products]
+    return inside, _smallest(idle), calls
 
 
 def _smallest(loops: Sequence[Tuple[int, _Code]]) -> _Code:

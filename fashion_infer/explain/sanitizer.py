@@ -101,24 +101,17 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
         missing = f"{name}:{first} writes shared memory that :{second} uses in the same phase"
         between = any(_TAIL.search(row) for row in lines[min(first, second) : max(first, second) - 1])
         wrap = " of the next round of the loop" if between or second < first else ""
-        return make(
-            "missing_barrier",
-            f"{missing}{wrap}: a __syncthreads() is missing between them",
-            first,
-            "put a __syncthreads() between the lines, where all threads of the block reach it",
-        )
+        remedy = "put a __syncthreads() between the lines, where all threads of the block reach it"
+        return make("missing_barrier", f"{missing}{wrap}: a __syncthreads() is missing between them", first, remedy)
     access = _ACCESS.search(report.head)
     if access:
         said = " ".join(report.below)
         space, how = access.group("space"), access.group("how")
         if "misaligned" in said:
-            return make(
-                "misaligned_access",
-                f"{name}:{line} accesses {access.group('size')} bytes at an address that is no multiple of them: "
-                "a row of the image or of the output need not begin there",
-                line,
-                "read float by float where the row's length is no multiple of the vector's",
-            )
+            what = f"{name}:{line} accesses {access.group('size')} bytes at an address that is no multiple of them: "
+            what += "a row of the image or of the output need not begin there"
+            remedy = "read float by float where the row's length is no multiple of the vector's"
+            return make("misaligned_access", what, line, remedy)
         code = f"out_of_bounds_{'read' if how == 'read' else 'write'}"
         verb, near = {"read": "reads", "write": "writes"}.get(how, "adds atomically to"), _NEAREST.search(said)
         where = f"{near[1]} an allocation of {near[2]} bytes" if near else "out of bounds"
@@ -130,12 +123,9 @@ def _finding(report: Report, path: Path, lines: List[str], own: List[int]) -> Op
         what = f"{name}:{line} reads {'shared' if shared else 'device'} memory that nothing has written"
         return make(code, what, line, "write every element before it is read, also those outside of the image")
     if _BARRIER.search(report.head) or report.tool == "synccheck":
-        return make(
-            "divergent_barrier",
-            f"{name}:{line} has a barrier that not all threads of the block reach",
-            line,
-            "move the __syncthreads() out of the condition; keep threads without an output in the loop",
-        )
+        what = f"{name}:{line} has a barrier that not all threads of the block reach"
+        remedy = "move the __syncthreads() out of the condition; keep threads without an output in the loop"
+        return make("divergent_barrier", what, line, remedy)
     api = _API.search(report.head)
     rows = source.without_comments("\n".join(lines))
     if api and "Launch" in api.group("call"):

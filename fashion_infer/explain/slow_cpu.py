@@ -13,7 +13,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tup
 from ..kernel_files import neighbours
 from ..library import bindings
 from . import samples, source
-from .findings import KernelFinding, at_line, by_share, timed
+from .findings import FAR, GAINED, KernelFinding, at_line, by_share, timed
 from .machine_loop import MachineLoop
 
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)
@@ -54,7 +54,6 @@ _STORED = 0.3  # stores per multiply-add above which sums should be kept in regi
 _ALONE = 1.5  # several threads worked if a call's processor time is this multiple of its duration, or more
 _SAMPLES = 100  # least number of samples that show how threads share the work
 _NEAR = 6  # largest distance, in lines, between a statement and the head of its loop
-FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
 _EXTRA, _PLAIN = 0.8, 8  # time of a plain loop, and its instructions per product: what has more has a finding
 _LOADS = 0.4  # accesses of memory per vector of multiply-adds in our kernels
 _PART = 50e-6  # seconds of a dynamic schedule's part, below which its handing out costs
@@ -116,7 +115,7 @@ def _of_ours(one: KernelFinding, milliseconds: Optional[float], ours: Mapping[st
     if not one.step or not milliseconds or one.step not in ours:
         return one
     gain = milliseconds / ours[one.step]
-    return replace(one, gain=gain) if gain >= 1.2 else replace(one, step=None, gain=None)
+    return replace(one, gain=gain) if gain >= GAINED else replace(one, step=None, gain=None)
 
 
 def _weighed(costs: Sequence[_Cost], run: samples.CpuRun) -> List[KernelFinding]:
@@ -162,13 +161,13 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> Tuple[Sequence[_Cost],
     busy = _waits(found, lines, run)
     share, hot = run.loop_share * busy, _hot(lines, run)
     in_loop = of_loop(path, lines, reasons(path, said), run._replace(loop_share=share), hot) if hot else ()
-    in_libraries, names = busy * sum(part for _, part, _ in run.libraries), _libraries(run)
+    in_libraries, (names, code) = busy * sum(part for _, part, _ in run.libraries), _libraries(run)
     if in_libraries > _CALLED:
         words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
         faults = any(cost.form in _STAGES[:-1] for cost in in_loop)
         form = "row" if loop.vectors and not faults and re.search(r"libc|mem|alloc", " ".join(names)) else ""
         words += "; its loop waits for memory that they have written" if form else ""
-        add(_of_libraries(names), in_libraries, run.libraries[0][2], words, form, functions=run.libraries[:10])
+        add(code, in_libraries, run.libraries[0][2], words, form, functions=run.libraries[:10])
     beside = run.beside_share * busy
     if beside > _EMPTY_LOOP:
         words = f"takes {beside:.0%} of the time and multiplies nothing"
@@ -190,20 +189,17 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> Tuple[Sequence[_Cost],
 
 
 def _hot(lines: Sequence[str], run: samples.CpuRun) -> Optional[int]:
-    """Return the hot loop's line. Samples may also fall on its head: a line that adds a product, or adds, goes before."""
+    """Return the hot loop's line: one that adds a product, or adds, before its head, which may have more samples."""
     added = [store.line for store in source.stores(lines) if store.adds]
     adding = [number for number in run.loop_lines[:3] if number in added or "fma" in lines[number - 1]]
     products = [number for number in adding if re.search(r"\*|fma", lines[number - 1])]
     return next(iter([*products, *adding, *run.loop_lines]), None)
 
 
-def _libraries(run: samples.CpuRun) -> List[str]:
-    """Return the names of the library functions with most samples."""
-    return list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
-
-
-def _of_libraries(names: Sequence[str]) -> str:
-    return next(code for pattern, code in _LIBRARIES if re.search(pattern, " ".join(names)))
+def _libraries(run: samples.CpuRun) -> Tuple[List[str], str]:
+    """Return the names of the library functions with most samples, and the code of a finding on them."""
+    names = list(dict.fromkeys(name for name, _, _ in run.libraries))[:3]
+    return names, next(code for pattern, code in _LIBRARIES if re.search(pattern, " ".join(names)))
 
 
 def _waits(found: _Costs, lines: Sequence[str], run: samples.CpuRun) -> float:
@@ -229,7 +225,7 @@ def _waits(found: _Costs, lines: Sequence[str], run: samples.CpuRun) -> float:
         found.add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
     # A caller whose other threads work more than it does waits for them, as in a pool of threads.
     helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
-    waiting = waits or helped or _of_libraries(_libraries(run)) != "library_in_loop"
+    waiting = waits or helped or _libraries(run)[1] != "library_in_loop"
     sleeps = source.matching(lines, _SLEEPS)
     if run.asleep > _WAITING and not waiting and (sleeps or not run.regions):
         words = f"for {run.asleep:.0%} of the time the calling thread sleeps, or waits for others"
@@ -256,20 +252,18 @@ def _one_thread(path: Path, run: samples.CpuRun) -> Optional[KernelFinding]:
     evidence = {"threads": 1, "seconds": run.seconds, "processor_seconds": run.processor, "images": run.shape.B}
     limit = next((name for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT") if os.environ.get(name) == "1"), None)
     what = f"one of {cores} processors works"
-    if run.regions and limit:
-        found = made(path, "one_thread", None, f"{what}: the environment has {limit}=1", evidence, 1 - 1 / cores)
-        return replace(found, remedy=f"unset {limit}, and let OpenMP use all processors")
     if run.regions:
-        what = f"{what} in a call with {run.shape.B:,} images"
-    return made(path, "one_thread", None, what, evidence, 1 - 1 / cores)
+        what += f": the environment has {limit}=1" if limit else f" in a call with {run.shape.B:,} images"
+    found = made(path, "one_thread", None, what, evidence, 1 - 1 / cores)
+    limited = run.regions and limit
+    return replace(found, remedy=f"unset {limit}, and let OpenMP use all processors") if limited else found
 
 
 def reasons(path: Path, said: str) -> Dict[int, List[str]]:
     """Return GCC's reasons why a file's loops have no vectors, by line, from `-fopt-info-vec-missed` or `-vec-all`."""
     found: Dict[int, List[str]] = {}
-    for name, number, text in re.findall(
-        r"^([^:\n]+):(\d{1,9}):\d+: missed: +not vectorized: (.*)$", said, re.MULTILINE
-    ):
+    pattern = r"^([^:\n]+):(\d{1,9}):\d+: missed: +not vectorized: (.*)$"
+    for name, number, text in re.findall(pattern, said, re.MULTILINE):
         if Path(name).name == path.name and "nest" not in text:  # a nest is vectorised by its innermost loop
             found.setdefault(int(number), []).append(text)
     return found
@@ -381,7 +375,7 @@ def _difference(path: Path, run: samples.CpuRun) -> KernelFinding:
     parts = {
         "one_thread": (cores / max(1, run.threads), f"{run.threads} of {cores} processors work"),
         "narrow_vectors": (widest / width, f"has vectors of {width}, not of {widest} numbers"),
-        "little_reuse": (accesses / _LOADS, f"accesses memory {accesses:.1f} times per multiply-add of its hottest loop"),
+        "little_reuse": (accesses / _LOADS, f"accesses memory {accesses:.1f} times per multiply-add in its loop"),
         "work_outside_loop": (1 / max(run.loop_share, 0.01), outside),
     }
     code = max(parts, key=lambda name: parts[name][0])

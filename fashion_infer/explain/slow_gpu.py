@@ -16,7 +16,7 @@ from ..kernel_files import neighbours
 from ..kernel_files.formats import KernelFormat
 from ..system import installation
 from . import source
-from .findings import KernelFinding, at_line, by_share, exclusive, plain_name, timed
+from .findings import FAR, KernelFinding, at_line, by_share, exclusive, plain_name, timed
 from .ncu import LAUNCHES
 
 WARP = 32
@@ -56,7 +56,6 @@ _REGISTERS = 1 << 16  # registers per SM, from compute capability 7.0 on; alloca
 _HITS = 80  # percentage of the reads of global memory that the L1 cache serves
 _WARPS = "sm__warps_active.avg.pct_of_peak_sustained_active"
 _OUTSIDE_KERNELS, _NOTICED = 0.2, 50e-6  # least fraction of a call, and seconds, outside of kernels for a finding
-FAR = 3.0  # a kernel that is so many times slower than a kernel of ours has a finding
 
 
 def _executed(row: Mapping[str, Any]) -> float:
@@ -78,11 +77,9 @@ class Instructions:
         return sum(row.get("inst_executed", 0.0) for row in (self.rows if rows is None else rows))
 
     def threads(self, rows: Sequence[Mapping[str, Any]]) -> float:
-        """Count the executions of instructions by threads."""
         return sum(row.get("thread_inst_executed", WARP * row.get("inst_executed", 0.0)) for row in rows)
 
     def total(self, rows: Sequence[Mapping[str, Any]], metric: str) -> float:
-        """Return the sum of a metric over instructions."""
         return sum(row.get(metric, 0.0) for row in rows)
 
     def samples(self, rows: Optional[Sequence[Mapping[str, Any]]] = None, reasons: str = ".*") -> float:
@@ -127,11 +124,9 @@ class _Found:
 
     @property
     def launch(self) -> Optional[int]:
-        """The line that launches the kernel."""
         return source.launch(self.code, self.kernel)
 
     def has(self, code: str) -> bool:
-        """Return whether there is a finding with a code."""
         return any(one.code == code for one in self.all)
 
 

@@ -85,7 +85,7 @@ def product(lines: Sequence[str]) -> Optional[int]:
 def rounded(lines: Sequence[str]) -> Optional[int]:
     """Return the line that adds a product, if it also rounds a number."""
     line = product(lines)
-    casts = r"\(\s*(?:int|short|char|long|\w*int\d+_t)\s*\)|<\s*(?:int|short|char|long)\s*>|\b(?:l?rint|round|floor|trunc|ceil)f?\("
+    casts = r"[(<]\s*(?:int|short|char|long|\w*int\d+_t)\s*[)>]|\b(?:l?rint|round|floor|trunc|ceil)f?\("
     return line if line and re.search(casts, lines[line - 1]) else None
 
 

@@ -31,16 +31,18 @@ _UNWRITTEN = """uninitialised unstable race later_call cached carries_over accum
     optimiser_hides places incorrect not_linear zero_data constant_added reads_outside""".split()  # noqa: SIM905
 _COMPUTED = ("computes_nan", "nan_of_zeros")  # the judge has shown that no memory holds them before
 _KEPT = ("kept_weights", "kept_pointer", "cached", "other_layers")  # reasons that what lasts between calls may have
-# Codes whose line is the one that adds the products, the one that stores the output, or where the sum begins; an offset
-# is in the last two.
-_PRODUCT = re.compile(r"weights_|data_|channels_|taps_|uses_|lacks_|[kx]_strides|windows_|padded|stride$|\w+_channel$|"
-                      r"one_(?:image|filter)|other_(?:image|filter)|whole_numbers|imprecise|less_precise|reads_outside"
-                      r"|several_channels")  # fmt: skip
-_STORE = re.compile(r"output_|border|places|filters_from|images|(?:zeros_)?not_(?:all_)?written|relu|absolute|doubled|"
-                    r"factor|clipped|writes_|all_")  # fmt: skip
-_OFFSET = re.compile(r"constant_|zero_data")
-_START = re.compile(r"sum_not_reset|accumulates")
-_ROUNDED = re.compile(r"not_linear")
+_Search = Callable[[Sequence[str]], Optional[int]]
+# (codes whose line is the one with an offset, where the sum begins, that rounds, that adds the products, or that stores
+# the output; search for it)
+_PLACES: Sequence[Tuple[str, _Search]] = (
+    (r"constant_|zero_data", source.offset),
+    (r"sum_not_reset|accumulates", source.start),
+    (r"not_linear", source.rounded),
+    (r"weights_|data_|channels_|taps_|uses_|lacks_|[kx]_strides|windows_|padded|stride$|\w+_channel$|one_(?:image|filter)|"
+     r"other_(?:image|filter)|whole_numbers|imprecise|less_precise|reads_outside|several_channels", source.product),
+    (r"output_|border|places|filters_from|images|(?:zeros_)?not_(?:all_)?written|relu|absolute|doubled|factor|clipped|"
+     r"writes_|all_", source.output_store),
+)  # fmt: skip
 _REMEDIES = {
     "race": "let one thread own an output, and declare sums inside of the parallel loop",
     "accumulates": "begin the sum at zero for each output, and store it",
@@ -108,15 +110,8 @@ def _of_cause(path: Path, cause: Cause, line: int) -> KernelFinding:
 def _place(path: Path, cause: Cause) -> Optional[KernelFinding]:
     """Return a finding at the line that a cause is about; None unless the source has exactly one such line."""
     lines = source.without_comments(neighbours.text_of(path))
-    rules = (
-        (_OFFSET, source.offset),
-        (_START, source.start),
-        (_ROUNDED, source.rounded),
-        (_PRODUCT, source.product),
-        (_STORE, source.output_store),
-    )
-    for pattern, search in rules:
-        if pattern.match(cause.code):
+    for pattern, search in _PLACES:
+        if re.match(pattern, cause.code):
             line = search(lines) or source.only(lines, str(cause.details.get("used", "")).partition("[")[0])
             return _of_cause(path, cause, line) if line else None
     return None
@@ -160,7 +155,6 @@ def _with_its_images(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: f
 # ---- the source, and memory that nothing has written
 
 
-_Search = Callable[[Sequence[str]], Optional[int]]
 _RACE = "adds to the output without an atomic, and several threads may do so"
 _BY_SOURCE: Sequence[Tuple[Sequence[str], str, _Search, str]] = (  # codes, finding ("": the code), search, description
     (("accumulates",), "stale_output", source.stale, "adds to what the output held before the call"),
@@ -253,10 +247,6 @@ def _sanitizer_command(tool: str, name: str) -> List[str]:
     return [tool, *options]
 
 
-_helps: Dict[str, str] = {}
-
-
+@functools.lru_cache(maxsize=None)
 def _help(tool: str) -> str:
-    if tool not in _helps:
-        _helps[tool] = device_call.ran([tool, "--help"], 20)
-    return _helps[tool]
+    return device_call.ran([tool, "--help"], 20)

@@ -121,8 +121,14 @@ def test_without_a_line_one_sentence_says_what_to_try(tmp_path, code):
 )  # fmt: skip
 def test_the_line_that_a_wrong_index_is_in(tmp_path, code, line, more):
     file = recognised(tmp_path, planted_cpu.naive(before="// y = 1\n", term=planted_cpu._TERM + more))
-    details = {"used": "k[m,c,3,4]", "belongs": "k[m,c,p,q]", "where": "w = 0", "state": "wrong", "value": 1.0,
-               "tensor": "weights"}
+    details = {
+        "used": "k[m,c,3,4]",
+        "belongs": "k[m,c,p,q]",
+        "where": "w = 0",
+        "state": "wrong",
+        "value": 1.0,
+        "tensor": "weights",
+    }
     shape = ShapeVerdict("a", ConvolutionShape(2, 4, 14, 14, 6, 5), Cause(code, details), "incorrect")
     found, _ = wrong.findings(Verdict(file, (shape,)), 60)
     assert [one.line for one in found] == ([line + 1] if line else [])
