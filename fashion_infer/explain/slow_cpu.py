@@ -166,7 +166,7 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> Tuple[Sequence[_Cost],
         words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
         faults = any(cost.form in _STAGES[:-1] for cost in in_loop)
         form = "row" if loop.vectors and not faults and re.search(r"libc|mem|alloc", " ".join(names)) else ""
-        words += "; its loop waits for memory that they have written" if form else ""
+        words += "; its loop waits for the memory that they return or write" if form else ""
         add(code, in_libraries, run.libraries[0][2], words, form, functions=run.libraries[:10])
     beside = run.beside_share * busy
     if beside > _EMPTY_LOOP:
