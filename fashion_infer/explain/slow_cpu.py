@@ -299,7 +299,7 @@ def of_loop(
         add("integer_division", 0.8 * share, run.line_of(divisions) or hot, words, form, instructions=divisions)
         return found  # a division takes longer than the sum waits, and is the reason why there are no vectors
     fences, atomics = loop.of(r"mfence|lock or\w* \$0x0,"), loop.of("lock")
-    if atomics:
+    if atomics and run.regions <= _REGIONS:  # the sum of a reduction is added once, at the end of its region
         words = f"{'has a memory fence' if atomics == fences else 'adds with an atomic instruction'} for every product"
         add("atomics", 0.8 * share, hot, words, "sum", instructions=atomics)
         return found

@@ -445,6 +445,7 @@ INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1
         (BUSY._replace(libraries=(("nanosleep", 0.2, 1),), asleep=0.6), ["idle_time", "serial_sum"]),
         (BUSY._replace(beside_share=0.4, beside_line=3), ["no_products", "serial_sum"]),
         (BUSY._replace(loop=LANES), ["serial_sum"]),
+        (BUSY._replace(loop=("lock cmpxchg %ecx,(%rsi)", *SCALAR), regions=300), ["serial_sum"]),
         (BUSY._replace(loop=INDIRECT), ["extra_instructions", "serial_sum"]),
         (BUSY._replace(loop=INDIRECT, processor=0.5), ["serial_sum"]),  # the index costs nothing
         (BUSY._replace(regions=300, waiting=0.5), ["serial_sum"]),  # each region has enough work
