@@ -1,6 +1,9 @@
 # ruff: noqa: E501
 """CPU kernels, each with one fault that makes it incorrect or slow. The faulty line ends with `// HERE`."""
 
+import re
+from pathlib import Path
+
 _HEAD = '#include <cstddef>\n#include <cstdlib>\n{before}extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {{\n  const int Ho = H - K + 1, Wo = W - K + 1;\n'
 _LOOPS = """\
   for (int b = 0; b < B; ++b)
@@ -141,46 +144,8 @@ __asm__({"B " * 50});
 )
 SAME = {"no_restrict": "alias"}
 # The last kernel of the tutorial: a tile of filters and columns in registers, on all cores.
-FAST = """\
-#include <algorithm>
-#include <cstddef>
-#include <cstring>
-
-const int F = 5, T = 8;                                 // a tile has F filters and T neighbouring outputs
-typedef float Row __attribute__((vector_size(4 * T)));  // T floats, which stay in one register
-
-template <int f>
-static void tile(const float* in, const float* weight, float* out, int C, int H, int W, int K, int t) {
-  Row sums[f] = {};
-  for (int c = 0; c < C; ++c)
-    for (int p = 0; p < K; ++p)
-      for (int q = 0; q < K; ++q) {
-        Row pixels = {};
-        std::memcpy(&pixels, &in[(c * H + p) * W + q], 4 * t);
-        for (int i = 0; i < f; ++i) sums[i] += weight[((i * C + c) * K + p) * K + q] * pixels;
-      }
-  for (int i = 0; i < f; ++i) std::memcpy(&out[(size_t)i * (H - K + 1) * (W - K + 1)], &sums[i], 4 * t);
-}
-
-extern "C" void conv_forward(const float* x, const float* k, float* y, int B, int M, int C, int H, int W, int K) {
-  const int Ho = H - K + 1, Wo = W - K + 1;
-#pragma omp parallel for
-  for (int b = 0; b < B; ++b)
-    for (int m = 0; m < M; m += F)
-      for (int h = 0; h < Ho; ++h)
-        for (int w = 0; w < Wo; w += T) {
-          const int left = std::max(0, std::min(w, Wo - T));  // the last tile begins earlier, so that it is whole
-          const float* in = &x[((size_t)b * C * H + h) * W + left];
-          const float* weight = &k[(size_t)m * C * K * K];
-          float* out = &y[(((size_t)b * M + m) * Ho + h) * Wo + left];
-          if (M - m >= F && Wo >= T)
-            tile<F>(in, weight, out, C, H, W, K, T);
-          else
-            for (int i = 0; i < std::min(F, M - m); ++i)
-              tile<1>(in, weight + (size_t)i * C * K * K, out + (size_t)i * Ho * Wo, C, H, W, K, std::min(T, Wo));
-        }
-}
-"""
+_PAGE = Path(__file__).resolve().parents[1] / "docs" / "tutorial.md"
+FAST = re.findall(r'^```cpp title="[^"]+"\n(.*?)^```$', _PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)[-1]
 WRONG = {
     "out_of_bounds_write": naive(store="y[((b * M + m) * (size_t)Ho + h) * Wo + w + Wo] = sum", write="  // HERE"),
     "input_of_another_image": naive(term=_TERM.replace("x[", "x[(b > 1 ? 1 << 20 : 0) + ", 1), read="  // HERE"),
