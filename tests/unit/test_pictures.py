@@ -1,6 +1,7 @@
 """Users' pictures in the modes of Pillow, compared with conversions in float64 that follow the definitions."""
 
 import colorsys
+import functools
 import io
 import random
 
@@ -24,8 +25,8 @@ def rng():
 
 
 def pixels(rng, bands, dtype=np.uint8):
-    """Return random pixels (H, W, bands), which include the smallest and the largest value."""
-    values = rng.integers(0, np.iinfo(dtype).max + 1, (H, W, bands), dtype=dtype)
+    """Return random pixels (H, W, bands), or (H, W) for one band, with the smallest and the largest value."""
+    values = rng.integers(0, np.iinfo(dtype).max + 1, (H, W, bands)[: 2 + (bands > 1)], dtype=dtype)
     values[0, 0], values[0, 1] = 0, np.iinfo(dtype).max
     return values
 
@@ -57,38 +58,8 @@ def premultiplied(mode, values):
     return Image.frombytes(mode, (W, H), np.ascontiguousarray(values).tobytes())
 
 
-def case_1(rng):
-    bits = rng.integers(0, 2, (H, W)).astype(bool)
-    return Image.fromarray(bits), 255.0 * bits
-
-
-def case_L(rng):
-    level = pixels(rng, 1)[..., 0]
-    return Image.fromarray(level), level
-
-
-def case_RGB(rng):
-    rgb = pixels(rng, 3)
-    return Image.fromarray(rgb), luma(rgb)
-
-
-def case_RGBX(rng):
-    values = pixels(rng, 4)
-    return premultiplied("RGBX", values), luma(values[..., :3])
-
-
-def case_LA(rng):
-    values = pixels(rng, 2)
-    return Image.fromarray(values, "LA"), over(values[..., 0].astype(float), values[..., 1] / 255)
-
-
-def case_RGBA(rng):
-    values = pixels(rng, 4)
-    return Image.fromarray(values, "RGBA"), over(luma(values[..., :3]), values[..., 3] / 255)
-
-
 def case_La(rng):
-    level, alpha = pixels(rng, 1)[..., 0].astype(float), rng.integers(100, 256, (H, W)).astype(np.uint8)
+    level, alpha = pixels(rng, 1).astype(float), rng.integers(100, 256, (H, W)).astype(np.uint8)
     stored = np.rint(level * alpha / 255).astype(np.uint8)
     exact = np.minimum(255, stored * 255.0 / alpha)
     return premultiplied("La", np.stack([stored, alpha], -1)), over(exact, alpha / 255)
@@ -136,7 +107,7 @@ def case_PA(rng):
 
 
 def case_L_with_a_transparent_level(rng):
-    level = pixels(rng, 1)[..., 0]
+    level = pixels(rng, 1)
     picture = Image.fromarray(level)
     picture.info["transparency"] = int(level[3, 3])
     return picture, over(level.astype(float), (level != level[3, 3]).astype(float))
@@ -149,58 +120,50 @@ def case_RGB_with_a_transparent_colour(rng):
     return picture, over(luma(rgb), (rgb != rgb[3, 3]).any(-1).astype(float))
 
 
-def case_CMYK(rng):
-    values = pixels(rng, 4)
-    ink = values / 255.0
-    rgb = 255 * (1 - ink[..., :3]) * (1 - ink[..., 3:])
-    return Image.fromarray(values, "CMYK"), luma(rgb)
-
-
-def case_YCbCr(rng):
-    values = pixels(rng, 3)
+def luma_of_ycbcr(values):
     y, cb, cr = (values[..., index].astype(float) for index in range(3))
     rgb = [y + 1.402 * (cr - 128), y - 0.344136 * (cb - 128) - 0.714136 * (cr - 128), y + 1.772 * (cb - 128)]
-    return Image.fromarray(values, "YCbCr"), luma(np.clip(np.stack(rgb, -1), 0, 255))
+    return luma(np.clip(np.stack(rgb, -1), 0, 255))
 
 
-def case_HSV(rng):
-    values = pixels(rng, 3)
+def luma_of_hsv(values):
     rgb = [colorsys.hsv_to_rgb(*(pixel / 255.0)) for pixel in values.reshape(-1, 3)]
-    return Image.fromarray(values, "HSV"), luma(255 * np.array(rgb)).reshape(H, W)
+    return luma(255 * np.array(rgb)).reshape(H, W)
 
 
-def case_I_16(rng):
-    values = pixels(rng, 1, np.uint16)[..., 0]
-    return Image.fromarray(values), values * (255 / 65535)
+def luma_of_cmyk(values):
+    return luma((255.0 - values[..., :3]) * (1 - values[..., 3:] / 255.0))
 
 
-def case_I_16B(rng):
-    values = pixels(rng, 1, np.uint16)[..., 0]
-    return Image.frombytes("I;16B", (W, H), values.astype(">u2").tobytes()), values * (255 / 65535)
+def direct(bands, dtype, picture, levels, rng):
+    values = pixels(rng, bands, dtype)
+    return picture(values), levels(values)
 
 
-def case_I_of_16_bits(rng):
-    values = pixels(rng, 1, np.uint16)[..., 0]
-    return Image.fromarray(values.astype(np.int32)), values * (255 / 65535)
+def of_16_bits(values):
+    return values * (255 / 65535)
 
 
-def case_I_of_8_bits(rng):
-    values = pixels(rng, 1)[..., 0]
-    return Image.fromarray(values.astype(np.int32)), values
-
-
-def case_F_to_1(rng):
-    values = rng.random((H, W)).astype(np.float32)
-    return Image.fromarray(values), 255.0 * values
-
-
-def case_F_to_255(rng):
-    values = (255 * rng.random((H, W))).astype(np.float32)
-    values[0, 0] = 255
-    return Image.fromarray(values), values
-
-
+# Pictures whose pixels are any values: bands, type, the picture that has the values, and their exact grey levels.
+DIRECT = {
+    "1": (1, np.uint8, lambda v: Image.fromarray(v > 127), lambda v: 255.0 * (v > 127)),
+    "L": (1, np.uint8, Image.fromarray, lambda v: v),
+    "RGB": (3, np.uint8, Image.fromarray, luma),
+    "RGBX": (4, np.uint8, lambda v: premultiplied("RGBX", v), lambda v: luma(v[..., :3])),
+    "LA": (2, np.uint8, lambda v: Image.fromarray(v, "LA"), lambda v: over(v[..., 0].astype(float), v[..., 1] / 255)),
+    "RGBA": (4, np.uint8, lambda v: Image.fromarray(v, "RGBA"), lambda v: over(luma(v[..., :3]), v[..., 3] / 255)),
+    "CMYK": (4, np.uint8, lambda v: Image.fromarray(v, "CMYK"), luma_of_cmyk),
+    "YCbCr": (3, np.uint8, lambda v: Image.fromarray(v, "YCbCr"), luma_of_ycbcr),
+    "HSV": (3, np.uint8, lambda v: Image.fromarray(v, "HSV"), luma_of_hsv),
+    "I;16": (1, np.uint16, Image.fromarray, of_16_bits),
+    "I;16B": (1, np.uint16, lambda v: Image.frombytes("I;16B", (W, H), v.astype(">u2").tobytes()), of_16_bits),
+    "I of 16 bits": (1, np.uint16, lambda v: Image.fromarray(v.astype(np.int32)), of_16_bits),
+    "I of 8 bits": (1, np.uint8, lambda v: Image.fromarray(v.astype(np.int32)), lambda v: v),
+    "F to 1": (1, np.uint16, lambda v: Image.fromarray((v / 65535).astype(np.float32)), of_16_bits),
+    "F to 255": (1, np.uint16, lambda v: Image.fromarray((v / 257).astype(np.float32)), lambda v: v / 257),
+}
 CASES = {name[len("case_") :]: case for name, case in list(globals().items()) if name.startswith("case_")}
+CASES.update({name: functools.partial(direct, *row) for name, row in DIRECT.items()})
 # Largest allowed differences in grey levels (0 to 255) for modes that Pillow converts with several roundings; 1 for
 # other modes.
 LOOSE = {"HSV": 2.5, "YCbCr": 2.0, "CMYK": 1.6, "La": 2.0, "RGBa": 2.0}
