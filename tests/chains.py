@@ -6,10 +6,11 @@ The module needs only NumPy, so that GPU machines without MXNet can use it. Only
 import json
 
 import numpy as np
+from fuzz import draw
 
 from fashion_infer.checkpoints import editions
 from fashion_infer.graph import rewrite, symbol
-from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Softmax, Tanh, walk
+from fashion_infer.graph.layers import Convolution, Dense, Flatten, MaxPool, Relu, Tanh, walk
 from fashion_infer.library.fused import FusedNetwork
 
 COURSE = tuple(editions.EDITIONS)
@@ -83,54 +84,11 @@ def with_equal_scores(n):
     return Chain([Dense(9, False)], (4,)), weights, data
 
 
-def chains(most_layers=7, most_channels=5, largest=24, largest_kernel=5, most_filters=20, units=None):
-    """Return a Hypothesis strategy that draws chains of random layers, with at least one convolution or dense layer.
-
-    The items have any size up to the limits. The pools are those that the fused mode supports: valid pools, and full
-    pools whose stride is at most their window.
-    """
+def chains(budget=1 << 13):
+    """Return a Hypothesis strategy that draws random chains; `budget` is that of `draw.layers`."""
     from hypothesis import strategies as st
 
-    units = st.integers(1, 150) if units is None else units
-
-    def draw_pool(draw, h, w):
-        size, stride = draw(st.integers(1, min(4, h, w))), draw(st.sampled_from([None, 1, 2, 3, 4]))
-        return MaxPool(size, stride, (stride or size) <= size and draw(st.booleans()))
-
-    @st.composite
-    def draw_chain(draw):
-        shape = _, h, w = (
-            draw(st.integers(1, most_channels)),
-            draw(st.integers(1, largest)),
-            draw(st.integers(1, largest)),
-        )
-        layers, flat = [], draw(st.integers(0, 3)) == 0
-        if flat:
-            shape = (int(np.prod(shape)),)
-        for _ in range(draw(st.integers(1, most_layers))):
-            kinds = [Tanh, Relu, Dense, Flatten]
-            kinds += [] if flat else [Convolution] * 2 + [MaxPool]
-            kind = draw(st.sampled_from(kinds))
-            if kind is Convolution:
-                k = draw(st.integers(1, min(largest_kernel, h, w)))
-                layers.append(Convolution(draw(st.integers(1, most_filters)), k))
-                h, w = h - k + 1, w - k + 1
-            elif kind is Dense:
-                layers.append(Dense(draw(units), draw(st.booleans())))
-            elif kind is MaxPool:
-                layers.append(draw_pool(draw, h, w))
-                h, w = layers[-1].output(h), layers[-1].output(w)
-            else:
-                layers.append(kind())
-            flat = flat or kind in (Dense, Flatten)
-        if not any(isinstance(layer, (Convolution, Dense)) for layer in layers):
-            layers.append(Dense(draw(units)))
-            flat = True
-        if flat and draw(st.booleans()):
-            layers.append(Softmax())
-        return Chain(layers, shape)
-
-    return draw_chain()
+    return st.integers(0, 2**32 - 1).map(lambda seed: Chain(*draw.layers(np.random.default_rng(seed), budget)))
 
 
 def with_pools(rng):
@@ -155,14 +113,11 @@ def with_pools(rng):
 
 
 def large():
-    """Return a Hypothesis strategy that draws `chains` of sizes at which GPU kernels differ, and wide dense layers."""
+    """Return a Hypothesis strategy that draws `chains` of sizes at which GPU kernels differ, and those `with_pools`."""
     from hypothesis import strategies as st
 
-    units = st.sampled_from([1, 2, 7, 10, 16, 17, 31, 64, 129, 300])
-    return st.one_of(
-        chains(most_layers=6, most_channels=7, largest=30, largest_kernel=11, most_filters=70, units=units),
-        st.integers(0, 2**32 - 1).map(lambda seed: with_pools(np.random.default_rng(seed))),
-    )
+    pooled = st.integers(0, 2**32 - 1).map(lambda seed: with_pools(np.random.default_rng(seed)))
+    return st.one_of(chains(1 << 16), pooled)
 
 
 def many_channels():
