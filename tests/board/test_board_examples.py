@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import click
+import command_line
 import skips
 import yaml
 
-from fashion_infer.cli import main
 from fashion_infer.cli.board.store import database
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,16 +22,12 @@ NOT_THESE = {"RestrictNamespaces", "ProtectControlGroups", "ProtectHostname", "P
              "ProtectKernelLogs", "ProcSubset", "PrivateDevices", "ProtectClock", "PrivateUsers"}  # fmt: skip
 
 
-def parsed(words):
-    """Parse a `fashion-infer` command line; return the command's name and its options. click raises an error for an
-    unknown option.
-    """
-    assert words[0].rpartition("/")[2] == "fashion-infer"
-    command, context, words = main.cli, click.Context(main.cli), list(words[1:])
-    while isinstance(command, click.Group):
-        command = command.get_command(context, words.pop(0))
-        assert command is not None
-    return command.name, command.make_context(command.name, words).params
+def parsed(line):
+    """Parse a `fashion-infer` command line; return the command's name and its options."""
+    program, *words = shlex.split(line)
+    assert program.rpartition("/")[2] == "fashion-infer"
+    command, context = command_line.parsed(words)
+    return command.name, context.params
 
 
 def unit():
@@ -49,7 +45,7 @@ def compose():
 class TestUnit:
     def test_the_command_line_is_valid(self):
         service = unit()["Service"]
-        name, options = parsed(shlex.split(service["ExecStart"]))
+        name, options = parsed(service["ExecStart"])
         assert name == "serve" and options["certificate"] and options["key"]
         # The unit makes only this folder writable, and the service's home is in it.
         assert options["data"].startswith(service["ReadWritePaths"] + "/")
@@ -58,8 +54,8 @@ class TestUnit:
 
     def test_the_instructors_command_line_is_valid(self):
         line = re.search(r"sudo -u board /opt/board/bin/(fashion-infer board) \.\.\. (.*)", UNIT.read_text())
-        _, options = parsed(shlex.split(f"{line[1]} class new x {line[2]}"))
-        assert options["data"] == parsed(shlex.split(unit()["Service"]["ExecStart"]))[1]["data"]
+        _, options = parsed(f"{line[1]} class new x {line[2]}")
+        assert options["data"] == parsed(unit()["Service"]["ExecStart"])[1]["data"]
 
     @skips.needs("systemd-analyze")
     def test_systemd_accepts_the_unit(self, tmp_path):
@@ -73,7 +69,7 @@ class TestCompose:
     def test_the_command_line_is_valid(self):
         found = compose()
         board = found["services"]["board"]
-        name, options = parsed(shlex.split(board["command"]))
+        name, options = parsed(board["command"])
         inside = [volume.split(":")[1] for volume in board["volumes"]]
         assert name == "serve" and options["data"] in inside
         assert all(os.path.dirname(options[file]) in inside for file in ("certificate", "key"))
@@ -96,7 +92,7 @@ class TestCompose:
     def test_the_commands_in_its_comments_are_valid(self):
         text = (FOLDER / "compose.yaml").read_text(encoding="utf-8")
         lines = re.findall(r"^# docker compose exec (?:-T )?board (.*?)(?: <.*)?$", text, re.MULTILINE)
-        assert [parsed(shlex.split(line))[0] for line in lines] == ["new", "join"]
+        assert [parsed(line)[0] for line in lines] == ["new", "join"]
 
 
 def test_the_image_uses_existing_extras_and_one_user():
@@ -107,5 +103,5 @@ def test_the_image_uses_existing_extras_and_one_user():
     assert set(extras.split(",")) <= set(config["options.extras_require"])
     user = re.findall(r"^USER (\w+)$", text, re.MULTILINE)
     assert len(user) == 1 and f"useradd --create-home {user[0]}" in text
-    data = parsed(shlex.split(compose()["services"]["board"]["command"]))[1]["data"]
+    data = parsed(compose()["services"]["board"]["command"])[1]["data"]
     assert f"mkdir {data} && chown {user[0]} {data}" in text

@@ -13,9 +13,9 @@ from pathlib import Path
 import click
 import profiles
 import pytest
+from command_line import walked
 
 import fashion_infer
-from fashion_infer.cli.main import cli
 from fashion_infer.inference.layer_times import LayerResult
 from fashion_infer.request import Request
 from fashion_infer.result import Result
@@ -61,17 +61,10 @@ def test_pages_load_nothing_from_other_hosts(site):
         assert not re.findall(r"<(?:script|link|img|iframe)[^>]*(?:src|href)=.?(?:https?:)?//[^>]*", text), path
 
 
-def commands(command, words=("fashion-infer",)):
-    yield words, command
-    if isinstance(command, click.Group):
-        for name in command.list_commands(click.Context(command)):
-            yield from commands(command.get_command(click.Context(command), name), (*words, name))
-
-
 def test_reference_has_every_command_and_option(site):
     text = re.sub(r"<[^>]+>", "", (site / "reference" / "commands.html").read_text(encoding="utf-8"))
-    for words, command in commands(cli):
-        assert " ".join(words) in text
+    for words, command in walked():
+        assert " ".join(["fashion-infer", *words]) in text
         for option in command.params:
             if isinstance(option, click.Option) and not option.hidden:
                 assert option.opts[0] in text, (words, option.opts)

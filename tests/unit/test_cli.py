@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+from command_line import walked
 
 import fashion_infer
 from fashion_infer import api, errors, result
@@ -172,15 +173,10 @@ def test_a_group_without_a_command_shows_help_and_a_suggestion(invoke, words):
 
 def test_all_commands_accept_kernel_and_kernels():
     found = {}
-
-    def walk(command, words):
-        for name in command.list_commands(None) if hasattr(command, "commands") or command is main.cli else []:
-            walk(command.get_command(None, name), (*words, name))
+    for words, command in walked():
         for param in command.params:
             if {"--kernel", "--kernels"} & set(param.opts):
                 found[" ".join(words)] = set(param.opts)
-
-    walk(main.cli, ())
     assert set(found) >= {"run", "verify", "profile", "report", "bench conv"}
     assert all(names == {"--kernel", "--kernels"} for names in found.values()), found
 

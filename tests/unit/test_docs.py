@@ -7,11 +7,9 @@ import shlex
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import click
 import pytest
 import reference
-
-from fashion_infer.cli.main import cli
+from command_line import parsed
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "custom_ops"
@@ -101,10 +99,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("page, line", COMMANDS)
 def test_commands_of_a_page_parse(page, line):
-    command, words = cli, shlex.split(line)[1:]
-    while isinstance(command, click.Group):
-        command = command.get_command(click.Context(command), words.pop(0))
-    command.make_context(command.name, words, resilient_parsing=True)
+    parsed(shlex.split(line)[1:])
 
 
 @pytest.fixture

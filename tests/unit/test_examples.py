@@ -10,17 +10,11 @@ from pathlib import Path
 import click
 import profiles
 import pytest
+from command_line import parsed, walked
 
 from fashion_infer.cli import candidates, main
 
 NAMES = {"auto", "none", "ladder"}
-
-
-def walked(command=main.cli, words=()):
-    yield words, command
-    if isinstance(command, click.Group):
-        for name in command.list_commands(None):
-            yield from walked(command.get_command(None, name), (*words, name))
 
 
 ALL = list(walked())
@@ -64,21 +58,9 @@ def test_options_for_numbers_refuse_infinity_and_nan(invoke, value):
         assert code == 2 and option in err and err.count("\n") == 1 and not out, (words, option)
 
 
-def parsed(line):
-    """Return the command of an example, and the context with its parsed options."""
-    words = shlex.split(re.split(" >>? | [|] ", line)[0])
-    command, context = main.cli, click.Context(main.cli, info_name=main.PROGRAM)
-    while isinstance(command, click.Group):
-        name = words.pop(0)
-        command = command.get_command(context, name)
-        assert command is not None, line
-        context = click.Context(command, parent=context, info_name=name)
-    return command, command.make_context(command.name, words)
-
-
 @pytest.mark.parametrize("line", LINES)
 def test_examples_parse(line):
-    command, context = parsed(line)
+    command, context = parsed(shlex.split(re.split(" >>? | [|] ", line)[0]))
     # Names must be among those that completion offers. Files are not checked here.
     for param in command.params:
         value = context.params[param.name]
