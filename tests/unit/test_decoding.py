@@ -56,6 +56,26 @@ def test_the_error_is_that_of_this_process(tmp_path):
         assert str(found.value) == str(expected.value)
 
 
+CHILD = """
+import os, sys, time
+del sys.path[0]
+from fashion_infer.data import decoding, pictures
+before, calls = pictures.levels, []
+def levels(picture):
+    calls.append(1)
+    exec({!r})
+    return before(picture)
+pictures.levels = levels
+decoding.child(*sys.argv[1:])
+"""
+
+
+def act_before_each(monkeypatch, code):
+    """Let the child run Python code before it decodes a picture, and give it a second of processor time."""
+    monkeypatch.setattr(decoding, "_CHILD", CHILD.format(code))
+    monkeypatch.setattr(decoding, "_CPU_SECONDS", 1)
+
+
 @pytest.mark.parametrize(
     "does",
     [
@@ -68,21 +88,7 @@ def test_the_error_is_that_of_this_process(tmp_path):
     ],
 )
 def test_misbehaving_decoders(does, tmp_path, monkeypatch):
-    code = (
-        "import os, sys, time; del sys.path[0]\n"
-        "from fashion_infer.data import decoding, pictures\n"
-        "before, calls = pictures.levels, []\n"
-        "def levels(picture):\n"
-        "    calls.append(1)\n"
-        "    if len(calls) == 2:\n"
-        f"        {does}\n"
-        "        os._exit(0)\n"
-        "    return before(picture)\n"
-        "pictures.levels = levels\n"
-        "decoding.child(*sys.argv[1:])\n"
-    )
-    monkeypatch.setattr(decoding, "_CHILD", code)
-    monkeypatch.setattr(decoding, "_CPU_SECONDS", 1)
+    act_before_each(monkeypatch, f"if len(calls) == 2:\n  {does}\n  os._exit(0)")
     monkeypatch.setattr(decoding, "_SECONDS", 2.0 if "sleep" in does else 60.0)
     paths = [draw(tmp_path / name, np.random.default_rng(1)) for name in ("first.png", "second.png", "third.png")]
     with pytest.raises(DataError) as error:
@@ -91,19 +97,7 @@ def test_misbehaving_decoders(does, tmp_path, monkeypatch):
 
 
 def test_the_time_limit_is_per_picture(tmp_path, monkeypatch):
-    code = (
-        "import sys, time; del sys.path[0]\n"
-        "from fashion_infer.data import decoding, pictures\n"
-        "before = pictures.levels\n"
-        "def levels(picture):\n"
-        "    end = time.process_time() + 0.4\n"
-        "    while time.process_time() < end: pass\n"
-        "    return before(picture)\n"
-        "pictures.levels = levels\n"
-        "decoding.child(*sys.argv[1:])\n"
-    )
-    monkeypatch.setattr(decoding, "_CHILD", code)
-    monkeypatch.setattr(decoding, "_CPU_SECONDS", 1)
+    act_before_each(monkeypatch, "end = time.process_time() + 0.4\nwhile time.process_time() < end: pass")
     path = draw(tmp_path / "a.png", np.random.default_rng(1))
     assert len(decoding.read([path] * 3)) == 3
 
