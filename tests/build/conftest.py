@@ -13,7 +13,7 @@ def of_scripts(monkeypatch):
     """A function that imports a module of scripts/ by its name."""
 
     def module(name):
-        monkeypatch.syspath_prepend(str(Path(__file__).resolve().parents[2] / "scripts"))
+        monkeypatch.syspath_prepend(str(SCRIPTS))
         return importlib.import_module(name)
 
     return module

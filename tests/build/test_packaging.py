@@ -1,7 +1,6 @@
 """What setup.cfg and a wheel contain, and the checks before a release, without installing the package."""
 
 import configparser
-import importlib
 import os
 import re
 import shutil
@@ -101,13 +100,6 @@ print(result.correctness == (result.predictions == result.labels).mean() > 0.5)
         assert not list(unpacked.rglob("tests"))
 
 
-@pytest.fixture
-def script(monkeypatch):
-    """A function that imports a module of scripts/."""
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return importlib.import_module
-
-
 @pytest.fixture(scope="module")
 def metadata(tmp_path_factory):
     """The lines of the METADATA file that setuptools generates from setup.cfg."""
@@ -122,9 +114,9 @@ class TestMetadata:
         assert "License: Apache-2.0" in metadata or "License-Expression: Apache-2.0" in metadata
         assert "License-File: LICENSE" in metadata
 
-    def test_one_version_everywhere(self, metadata, script):
+    def test_one_version_everywhere(self, metadata, of_scripts):
         assert f"Version: {fashion_infer.__version__}" in metadata
-        assert script("release").version() == fashion_infer.__version__
+        assert of_scripts("release").version() == fashion_infer.__version__
         assert f"\nversion: {fashion_infer.__version__}\n" in (ROOT / "CITATION.cff").read_text()
 
 
@@ -140,15 +132,15 @@ class TestChecks:
             subprocess.run([*git, *words], check=True, cwd=str(tmp_path))
         return tmp_path
 
-    def test_ready(self, script, checkout):
-        assert script("release").problems(checkout) == []
+    def test_ready(self, of_scripts, checkout):
+        assert of_scripts("release").problems(checkout) == []
 
-    def test_all_problems_are_listed(self, script, checkout):
+    def test_all_problems_are_listed(self, of_scripts, checkout):
         number = fashion_infer.__version__
         subprocess.run(["git", "tag", f"v{number}"], check=True, cwd=str(checkout))
         (checkout / "CITATION.cff").write_text("version: 0.0.1\n")
         (checkout / "CHANGELOG.md").write_text(f"## {number}, not released\n")
-        said = script("release").problems(checkout)
+        said = of_scripts("release").problems(checkout)
         assert len(said) == 4
         for words in ("not committed", "tagged already", "CITATION.cff", "no dated section"):
             assert any(words in line for line in said)
@@ -157,10 +149,10 @@ class TestChecks:
 @pytest.mark.slow
 @pytest.mark.skipif(profiles.pick(True, False), reason="takes a minute, and concerns releases: part of make test-all")
 @pytest.mark.skipif(not shutil.which("c++"), reason="needs a C++ compiler")
-def test_a_library_linked_with_the_stubs_needs_an_old_glibc(script, tmp_path):
+def test_a_library_linked_with_the_stubs_needs_an_old_glibc(of_scripts, tmp_path):
     """The library uses threads, dlopen and libstdc++, for which a newer glibc would record a newer version."""
     pytest.importorskip("ziglang")
-    script("glibc_stubs").make(tmp_path / "glibc", "x86_64", "2.28", "c++")
+    of_scripts("glibc_stubs").make(tmp_path / "glibc", "x86_64", "2.28", "c++")
     source = "#include <dlfcn.h>\n#include <thread>\nvoid f() { std::thread([] { dlopen(0, 0); }).join(); }\n"
     (tmp_path / "a.cpp").write_text(source)
     link = ["-shared", "-fPIC", "-static-libstdc++", f"-L{tmp_path / 'glibc'}", "-Wl,-z,defs", "a.cpp", "-o", "a.so"]

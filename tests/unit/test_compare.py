@@ -38,15 +38,12 @@ RUN = {
     "versions": {"python": "3.11", "library": "x"},
 }
 ROW = {"kind": "ours", "status": "ok", "runs": 20, "min_ms": 0.9, "median_ms": 1.0, "samples_ms": []}
+BENCH = {"backend": "cpu", "device": {"name": "a CPU"}, "versions": {"library": "x"}, "command": "", "not_compared": {}}
 CONV = {
+    **BENCH,
     "benchmark": "conv",
-    "backend": "cpu",
-    "device": {"name": "a CPU"},
-    "versions": {"library": "x"},
-    "command": "fashion-infer bench conv",
     "batches": [10],
     "repeat": 20,
-    "not_compared": {},
     "logits": [],
     "cases": [
         {
@@ -64,13 +61,9 @@ CONV = {
 }
 OURS = {"name": "fashion-infer", "kind": "ours", "status": "ok", "changed": 0, "runs": 300, "samples_ms": []}
 NET = {
+    **BENCH,
     "benchmark": "net",
-    "backend": "cpu",
-    "device": {"name": "a CPU"},
-    "versions": {"library": "x"},
-    "command": "fashion-infer bench net",
     "batches": [1],
-    "not_compared": {},
     "logits": [{"edition": "fa2017", "name": "fashion-infer", "checked": 256, "status": "ok", "changed": 0}],
     "cases": [
         {
@@ -128,6 +121,10 @@ def run(*ms):
     return changed(RUN, "layers", 0, "seconds", value=[value / 1e3 for value in ms])
 
 
+def one_layer(*ms):
+    return changed(run(*ms), "layers", value=run(*ms)["layers"][:1])
+
+
 class TestRuns:
     # In the first run, new0's median is 12 ms and its quartiles are 11 and 13 ms. Therefore the noise is 2 ms.
     @pytest.mark.parametrize(
@@ -149,23 +146,15 @@ class TestRuns:
         assert lines["softmax"][2:] == ["1.000", "0.03", "within the noise"]
 
     def test_the_noise_is_at_least_three_percent(self, compare):
-        steady = run(10, 10, 10, 10)
-        steady["layers"] = steady["layers"][:1]
         for ms, verdict in ((10.29, "within the noise"), (10.31, "slower"), (9.69, "faster"), (9.71, "within")):
-            other = run(ms, ms, ms, ms)
-            other["layers"] = other["layers"][:1]
-            assert compare(steady, other)[1]["new0"][4].startswith(verdict)
+            found = compare(one_layer(10, 10, 10, 10), one_layer(ms, ms, ms, ms))[1]
+            assert found["new0"][4].startswith(verdict)
 
     def test_the_noise_of_few_passes_is_ten_percent_or_their_range(self, compare):
-        def few(*ms):
-            made = run(*ms)
-            made["layers"] = made["layers"][:1]
-            return made
-
-        assert compare(few(10), few(10.9))[1]["new0"][3:] == ["1", "within the noise"]
-        assert compare(few(10), few(11.1))[1]["new0"][3:] == ["1", "slower"]
-        assert compare(few(10, 10, 12), few(11.9))[1]["new0"][3:] == ["2", "within the noise"]
-        assert compare(few(10, 10, 10, 10), few(10.9))[1]["new0"][3:] == ["1", "within the noise"]
+        assert compare(one_layer(10), one_layer(10.9))[1]["new0"][3:] == ["1", "within the noise"]
+        assert compare(one_layer(10), one_layer(11.1))[1]["new0"][3:] == ["1", "slower"]
+        assert compare(one_layer(10, 10, 12), one_layer(11.9))[1]["new0"][3:] == ["2", "within the noise"]
+        assert compare(one_layer(10, 10, 10, 10), one_layer(10.9))[1]["new0"][3:] == ["1", "within the noise"]
 
     def test_all_layers_are_summed_pass_by_pass(self, compare):
         a = run(10, 20, 30, 40)
@@ -259,8 +248,7 @@ class TestRanks:
         assert compare(a, b, "--check")[0::2][0] == 1
 
     def test_check_needs_more_than_one_repeat(self, compare):
-        one = run(10)
-        one["layers"] = one["layers"][:1]
+        one = one_layer(10)
         assert compare(one, one)[0] == 0
         for pair in ((one, RUN), (RUN, one)):
             code, lines, err = compare(*pair, "--check")
@@ -272,9 +260,6 @@ class TestRanks:
 
 
 class TestOtherPrograms:
-    def one_layer(self, *ms):
-        return changed(run(*ms), "layers", value=run(*ms)["layers"][:1])
-
     def waiting(self, document, *seconds):
         return changed(document, "waited", value=list(seconds))
 
@@ -289,7 +274,7 @@ class TestOtherPrograms:
         ],
     )
     def test_time_that_threads_waited_is_subtracted(self, compare, ms, verdict, code):
-        quiet, busy = (self.one_layer(*10 * [time]) for time in (10, 15))
+        quiet, busy = (one_layer(*10 * [time]) for time in (10, 15))
         found, lines, err = compare(quiet, self.waiting(busy, *10 * [ms / 1e3]), "--check")
         assert found == code and lines["new0"][-1] == verdict and bool(err) == bool(code)
         # With the runs swapped, the first run is the one that waited.
@@ -299,14 +284,14 @@ class TestOtherPrograms:
         assert compare(self.waiting(quiet, *10 * [ms / 1e3]), busy)[1]["new0"][-1] == "slower"
 
     def test_different_shares_of_waiting_are_shown(self, compare):
-        quiet = self.one_layer(10, 10, 10)
+        quiet = one_layer(10, 10, 10)
         # The three passes take 30 ms. Threads wait 0.001 ms in the first run, and 5 + 10 ms in the second: the wait of
         # 20 ms counts only as 10 ms, the time of its pass.
         _, lines, _ = compare(self.waiting(quiet, 0, 0, 1e-6), self.waiting(quiet, 0.005, 0.020, 0))
         assert lines["waiting for a processor"] == ["hardly", "50% of the time"]
 
     def test_a_gpu_does_not_wait_for_processors(self, compare):
-        runs = [changed(self.one_layer(*10 * [ms]), "backend", value="gpu") for ms in (10, 15)]
+        runs = [changed(one_layer(*10 * [ms]), "backend", value="gpu") for ms in (10, 15)]
         assert compare(runs[0], self.waiting(runs[1], *10 * [1]))[1]["new0"][-1] == "slower"
 
     def test_a_machine_that_does_not_count_waits(self, compare):

@@ -130,15 +130,12 @@ def test_the_requested_backend_of_a_library(tmp_path):
         formats.recognise(library, "minidnn-2021")
 
 
-@pytest.mark.parametrize("name, backend", [("c-gpu", "cpu"), ("c-cpu", "gpu")])
-def test_a_format_for_another_backend(tmp_path, name, backend):
+@pytest.mark.parametrize(
+    "suffix, name, backend", [(".cu", "c-gpu", "cpu"), (".cu", "c-cpu", "gpu"), (".cpp", None, "gpu")]
+)
+def test_a_format_or_file_for_another_backend(tmp_path, suffix, name, backend):
     with pytest.raises(UsageError):
-        formats.recognise(named(tmp_path, C), name, backend)
-
-
-def test_a_file_for_another_backend(tmp_path):
-    with pytest.raises(UsageError):
-        formats.recognise(named(tmp_path, C, ".cpp"), backend="gpu")
+        formats.recognise(named(tmp_path, C, suffix), name, backend)
 
 
 def test_requested_formats_and_backends(tmp_path):
@@ -146,10 +143,9 @@ def test_requested_formats_and_backends(tmp_path):
     assert formats.recognise(both).format.name == "c-gpu"
     assert formats.recognise(both, "minidnn-cpu").format.name == "minidnn-cpu"
     assert formats.recognise(both, backend="cpu").format.name == "minidnn-cpu"
-    with pytest.raises(UsageError):
-        formats.recognise(both, "minidnn-2023")
-    with pytest.raises(UsageError):
-        formats.recognise(both, "fortran")
+    for name in ("minidnn-2023", "fortran"):
+        with pytest.raises(UsageError):
+            formats.recognise(both, name)
 
 
 @pytest.mark.parametrize("entry", [entry for entry in formats.FORMATS if entry.template])
@@ -185,18 +181,11 @@ def test_a_path_that_is_not_utf_8_is_refused(tmp_path):
 
 
 def test_files_that_cannot_be_kernels(tmp_path):
-    with pytest.raises(UsageError):
-        formats.recognise(tmp_path / "missing.cu")
-    with pytest.raises(UsageError):
-        formats.recognise(tmp_path)
-    binary = tmp_path / "a.so"
-    binary.write_bytes(b"\x7fELF" + bytes(100))
-    with pytest.raises(UsageError):
-        formats.recognise(binary)
-    with pytest.raises(UsageError):
-        formats.recognise(named(tmp_path, "\x00\xff\x7f{{{((", ".bin"))
-    with pytest.raises(UsageError):
-        formats.recognise(named(tmp_path, "def conv_forward(:", ".py"))
+    binary = named(tmp_path, "\x7fELF" + "\0" * 100, ".so")
+    noise = named(tmp_path, "\x00\xff\x7f{{{((", ".bin")
+    for path in (tmp_path / "missing.cu", tmp_path, binary, noise, named(tmp_path, "def conv_forward(:", ".py")):
+        with pytest.raises(UsageError):
+            formats.recognise(path)
 
 
 WHITE = st.text(alphabet=" \t\n", max_size=3)
