@@ -7,25 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 from sqlalchemy import text
 
-from fashion_infer.board.store import models as models
-from fashion_infer.board.store import people
-from fashion_infer.board.store.models import (
-    FAILED,
-    INCORRECT,
-    JUDGED,
-    QUEUED,
-    REFUSED,
-    RUNNING,
-    Content,
-    JobRow,
-    Judgement,
-    LogLine,
-    Person,
-    SubmissionRow,
-    Token,
-    WebSession,
-    short_id,
-)
+from fashion_infer.board.store import models, people
+from fashion_infer.board.store.models import JUDGED, QUEUED, RUNNING, Content, Judgement, Person, Token
 
 NOW = datetime.now(timezone.utc)
 
@@ -140,11 +123,9 @@ def judged(
     status=None,
     reason="",
     final=False,
-    identifier=None,
 ):
-    """Create a judged submission of a person."""
-    when, status = when or NOW - timedelta(hours=1), status or (JUDGED if ranked else INCORRECT)
-    made = _submission(session, of, name, status, when, final, log, identifier)
+    when, status = when or NOW - timedelta(hours=1), status or (JUDGED if ranked else models.INCORRECT)
+    made = _submission(session, of, name, status, when, final, log)
     document = verdict(op_ms) if document is None else document
     session.add(
         Judgement(
@@ -170,10 +151,10 @@ def judged(
 def waits(session, of, round_=0, when=None, state=QUEUED, name="new-forward.cu", log=()):
     """Create a waiting or running submission of a person."""
     when = when or NOW - timedelta(minutes=1)
-    made = _submission(session, of, name, state, when, False, log, None)
+    made = _submission(session, of, name, state, when, False, log)
     started = NOW - timedelta(seconds=4) if state == RUNNING else None
     session.add(
-        JobRow(
+        models.JobRow(
             submission_id=made.id,
             backend="gpu",
             round=round_,
@@ -186,9 +167,9 @@ def waits(session, of, round_=0, when=None, state=QUEUED, name="new-forward.cu",
     return made
 
 
-def _submission(session, of, name, status, when, final, log, identifier):
-    made = SubmissionRow(
-        id=identifier or short_id(),
+def _submission(session, of, name, status, when, final, log):
+    made = models.SubmissionRow(
+        id=models.short_id(),
         class_id=of.class_id,
         person_id=of.id,
         key=str(random.random()),
@@ -205,26 +186,27 @@ def _submission(session, of, name, status, when, final, log, identifier):
     session.add(
         Content(submission_id=made.id, content=f"// the code of {of.name}".replace("\0", "").encode("utf-8", "replace"))
     )
-    session.add_all([LogLine(submission_id=made.id, at=when, text=line) for line in log])
+    session.add_all([models.LogLine(submission_id=made.id, at=when, text=line) for line in log])
     return made
 
 
-def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
+def semester(store, people_, each, waiting):
     """Create a class near its deadline, with fast, slow and waiting submissions. Return tokens by person's name.
 
     There are `people_` students with `each` judged submissions, and `waiting` submissions in the queue.
     """
-    pick = random.Random(seed)
+    pick = random.Random(1)
+    refused = {"status": models.REFUSED, "ranked": False, "reason": "line 12: expected ;", "document": {}}
     with store.write() as session:
         # Foreign keys are checked at the end, so that rows can be written in any order without a flush in between.
         session.info["many"] = session.execute(text("PRAGMA defer_foreign_keys = ON")) is not None
-        of = a_class(session, cudnn_ms=10.67, **other)
+        of = a_class(session, cudnn_ms=10.67)
         tokens, everybody = {}, []
         for name, role in [("Ada Instructor", "instructor"), ("Ben Assistant", "assistant")]:
             tokens[name] = person(session, of, name, role)[1]
         for number in range(people_):
             name = f"student{number:03d}"
-            made, tokens[name] = person(session, of, name, pseudonym=f"{_pseudonym(number)}")
+            made, tokens[name] = person(session, of, name)
             everybody.append(made)
             best = pick.uniform(250, 700)
             for attempt in range(each):
@@ -233,28 +215,12 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
                 if kind < 0.12:
                     judged(session, made, best, when, False, document=verdict(best, [finding()]), log=_LOG)
                 elif kind < 0.15:
-                    judged(
-                        session,
-                        made,
-                        when=when,
-                        status=REFUSED,
-                        ranked=False,
-                        reason="line 12: expected ;",
-                        document={},
-                        log=_LOG,
-                    )
+                    judged(session, made, when=when, log=_LOG, **refused)
                 else:
                     best = max(4.1, best * pick.uniform(0.4, 1.02))
                     judged(session, made, best, when, log=_LOG)
-        judged(
-            session,
-            everybody[0],
-            when=NOW - timedelta(days=1),
-            status=FAILED,
-            ranked=False,
-            reason="the GPU is not well",
-            document={},
-        )
+        failed = {**refused, "status": models.FAILED, "reason": "the GPU is not well"}
+        judged(session, everybody[0], when=NOW - timedelta(days=1), **failed)
         waits(session, everybody[1], -1, state=RUNNING, log=_LOG[:2])
         for index in range(waiting):
             waits(session, everybody[index % people_], index // people_)
@@ -262,7 +228,6 @@ def semester(store, people_=30, each=8, seed=1, waiting=12, **other):
 
 
 def new_token(app, name):
-    """Give a person a new token, and return it."""
     with app.state.store.write() as session:
         return people.new_token(session, session.query(Person).filter_by(name=name).one())
 
@@ -288,7 +253,7 @@ def sign_in(store, name):
     cookie, guard = people.hashed(f"cookie of {name}"), people.hashed(f"guard of {name}")
     with store.write() as session:
         token = session.query(Token).join(Token.person).filter(Person.name == name).first()
-        made = WebSession(
+        made = models.WebSession(
             person_id=token.person_id,
             token_id=token.id,
             hashed=people.hashed(cookie),
@@ -301,9 +266,3 @@ def sign_in(store, name):
 
 _LOG = ["new-forward.cu, 1234 bytes, stored as one", "building with nvcc for sm_90", "built in 12.4 s",
         "layer 1, n = 100: right (float32)", "layer 2, n = 100: right (float32)", "timing: spread 0.4%"]  # fmt: skip
-
-
-def _pseudonym(number):
-    which = ("amber", "azure", "bold", "brisk", "calm", "clear", "copper", "coral", "crisp", "deft")
-    who = ("badger", "bear", "crane", "eagle", "fox", "gull", "heron", "lark", "otter", "wren")
-    return f"{which[number % 10]} {who[number // 10 % 10]}" + (f" {number}" if number >= 100 else "")

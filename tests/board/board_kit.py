@@ -17,14 +17,8 @@ class Kit:
             made = people.new_class(
                 session, "c", "fa2017", "cpu", "", start + timedelta(days=30), most_pending=50, most_an_hour=1000
             )
-            listed = [
-                ("Ann", "", ""),
-                ("Bob", "", ""),
-                ("Cid", "", ""),
-                ("Ada", "assistant", ""),
-                ("Ina", "instructor", ""),
-            ]
-            joined = people.join(session, made, listed)
+            roles = {"Ann": "", "Bob": "", "Cid": "", "Ada": "assistant", "Ina": "instructor"}
+            joined = people.join(session, made, [(name, role, "") for name, role in roles.items()])
             self.tokens = {one.person.name: one.token for one in joined}
             self.people = {one.person.name: one.person.id for one in joined}
             self.class_id = made.id

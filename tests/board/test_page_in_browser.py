@@ -29,7 +29,7 @@ class Board:
 
         self.app = create_app(BoardSettings(data=str(folder)))
         self.store = self.app.state.store
-        self.tokens = fill.semester(self.store, 12, 4, waiting=3)
+        self.tokens = fill.semester(self.store, 12, 4, 3)
         self.cookies = {name: fill.sign_in(self.store, name)[0] for name in PAGES}
         self.server = uvicorn.Server(uvicorn.Config(self.app, port=0, log_level="error"))
         self.thread = threading.Thread(target=self.server.run, daemon=True)

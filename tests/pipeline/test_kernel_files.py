@@ -289,15 +289,7 @@ def test_the_example_in_the_header_compiles_and_runs(tmp_path):
     source = tmp_path / "mine.c"
     source.write_text("\n".join(line[3:] for line in example.splitlines()))
     target = tmp_path / "mine.so"
-    command = [
-        shutil.which("cc"),
-        "-shared",
-        "-fPIC",
-        "-O1",
-        "-Wall",
-        "-Werror",
-        f"-I{ROOT / 'custom_ops' / 'include'}",
-    ]
+    command = [shutil.which("cc"), "-shared", "-fPIC", "-O1", "-Wall", "-Werror", f"-I{ROOT / 'custom_ops/include'}"]
     subprocess.run([*command, str(source), "-o", str(target)], check=True)
     found = kernel_loading.check(target, shapes=[(2, 13, 40, 4)])
     assert found.right and found.file.format.name == "prebuilt"
