@@ -43,7 +43,6 @@ def times(kernel, n):
 
 
 def exact_inputs(x):
-    """Return inputs as bounded values with an allowed error of 0."""
     x = np.asarray(x, np.float64)
     return Bounded(x, np.zeros_like(x), np.zeros(x.shape, bool))
 
@@ -61,7 +60,6 @@ def _sums(multiply, x, weight, n, bias=0.0):
 
 
 def convolve(x, weight):
-    """Return the bound of a convolution of bounded values with exact weights."""
     return _sums(reference.convolve, x, weight, np.prod(weight.shape[1:]))
 
 

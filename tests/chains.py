@@ -33,7 +33,6 @@ class Chain:
         return text if operator == "builtin" else json.dumps(rewrite.with_operator(json.loads(text), operator))
 
     def mxnet(self, mx, operator="builtin"):
-        """Return the chain as a symbol of MXNet."""
         return mx.sym.load_json(self.symbol(operator))
 
     def weights(self, seed=0, pixels=False, gain=1.0):
@@ -65,7 +64,6 @@ class Chain:
         return rng.integers(0, 256, (n, *self.shape)).astype(np.uint8 if kind == "uint8" else np.float32)
 
     def fused(self, weights, **options):
-        """Return the chain as a fused network; `options` are those of `FusedNetwork`."""
         return FusedNetwork(self.symbol(), weights, self.shape, **options)
 
 

@@ -82,7 +82,6 @@ def finding(
 
 
 def explained(source="y[i] += x[j];"):
-    """Return a compiler's finding as in a verdict's document."""
     return {"code": "alias", "what": "conv.cpp:4 stores its sums", "line": 4, "source": source, "step": "shifted",
             "remedy": "use __restrict__", "evidence": {"instructions": ["movss %xmm0,(%rax)"]}}  # fmt: skip
 
@@ -149,7 +148,6 @@ def judged(
 
 
 def waits(session, of, round_=0, when=None, state=QUEUED, name="new-forward.cu", log=()):
-    """Create a waiting or running submission of a person."""
     when = when or NOW - timedelta(minutes=1)
     made = _submission(session, of, name, state, when, False, log)
     started = NOW - timedelta(seconds=4) if state == RUNNING else None

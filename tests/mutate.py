@@ -63,7 +63,6 @@ WORDS = ["", " ", "\x00", "é" * 70, *WORDS.split()]
 
 
 def bases():
-    """Return the graphs of valid networks."""
     few = [Convolution(4, 3), Tanh(), MaxPool(), Flatten(), Dense(6), Tanh(), Dense(3), Softmax()]
     two = [Convolution(3, 3), Relu(), MaxPool(2, 2, True), Convolution(2, 3), Flatten(), Dense(3, False), Softmax()]
     found = [json.loads(symbol.build(few, SHAPE, operator)) for operator in ("custom", "builtin")]

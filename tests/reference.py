@@ -60,17 +60,14 @@ def max_pool(x, size, stride=None, full=False):
 
 
 def relative_error(got, wanted):
-    """The largest error over the largest magnitude."""
     return np.abs(got - wanted).max() / max(np.abs(wanted).max(), 1e-30)
 
 
 def pixels(rng, shape):
-    """Random uint8 images."""
     return rng.integers(0, 256, shape, dtype=np.uint8)
 
 
 def weights(rng, m, c, k):
-    """Random float32 filters."""
     return rng.standard_normal((m, c, k, k)).astype(np.float32)
 
 

@@ -30,7 +30,6 @@ def needs(program):
 
 
 def strict(config):
-    """Return whether unexpected skips fail the run."""
     return config.getoption("strict_skips") or os.environ.get("CI") == "true"
 
 
@@ -49,7 +48,6 @@ class StrictSkips:
 
 
 def judge(report):
-    """Change the report of an unexpected skip into a failure."""
     if not report.skipped or hasattr(report, "wasxfail"):
         return
     path, line, reason = report.longrepr

@@ -24,13 +24,11 @@ class Kit:
             self.class_id = made.id
 
     def change(self, **fields):
-        """Set fields of the class's row in the database."""
         with self.store.write() as session:
             for name, value in fields.items():
                 setattr(session.get_one(Class, self.class_id), name, value)
 
     def pass_time(self, seconds=1.0):
-        """Advance the kit's clock."""
         self.now += timedelta(seconds=seconds)
 
     def submit(self, who, content=None, seconds=1.0, **options):
@@ -45,7 +43,6 @@ class Kit:
             return admission.accept(session, person, "k.cu", content, at=self.now, **options)[0].id
 
     def claim(self, owner="me"):
-        """Claim the next job of the CPU queue for the dispatcher `owner`, and return it."""
         with self.store.write() as session:
             return queue.claim(session, "cpu", owner, self.now)
 
@@ -63,14 +60,11 @@ class Kit:
         return claimed.submission
 
     def person(self, session, name):
-        """Return the row of the person with that name."""
         return session.get_one(Person, self.people[name])
 
     def of_class(self, session):
-        """Return the class's row."""
         return session.get_one(Class, self.class_id)
 
     def status(self, identifier):
-        """Return the status of a submission."""
         with self.store.read() as session:
             return session.get_one(SubmissionRow, identifier).status

@@ -43,7 +43,6 @@ class Service:
         return self.client.request(method, f"/api/v1{path}", headers=headers, **options)
 
     def send(self, who, content, **query):
-        """Submit a file as a person; return the response."""
         return self.ask(who, "POST", "/submissions", params={"name": "k.cu", **query}, content=content)
 
 

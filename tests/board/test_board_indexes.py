@@ -70,7 +70,6 @@ QUESTIONS = {
 
 
 def waits(session):
-    """Return a submission that waits."""
     return session.query(SubmissionRow).filter_by(status="queued").first()
 
 

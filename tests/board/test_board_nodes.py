@@ -60,7 +60,6 @@ def board(cluster, small, monkeypatch):
 
 
 def until(board, true, seconds=120):
-    """Run the dispatcher until the condition `true` holds."""
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, (board.dispatcher._slots, states(board))
@@ -75,7 +74,6 @@ def states(board):
 
 
 def waiting(board, identifier):
-    """Return the expected wait of a submission of Ann's."""
     with board.store.read() as session:
         return expectation.expected(session, queries.find(session, identifier, board.person(session, "Ann")))
 

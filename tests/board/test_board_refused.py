@@ -141,7 +141,6 @@ def sign_in(app, token):
 
 
 def rows(app):
-    """Return the number of rows in each table."""
     with app.state.store.read() as session:
         return {
             table.name: session.scalar(select(func.count()).select_from(table)) for table in Base.metadata.sorted_tables

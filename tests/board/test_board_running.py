@@ -115,7 +115,6 @@ class TestDispatcher:
         return Dispatcher(small.store, LocalGraders(board_trial.FAKE, 2), "me")
 
     def run_until_empty(self, small, dispatcher, seconds=60):
-        """Run the dispatcher's steps until no job waits or runs."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             dispatcher.step()
@@ -340,7 +339,6 @@ def test_special_characters_in_the_folders_name(name, invoke, own_home, monkeypa
 
 @pytest.fixture(scope="module")
 def trial():
-    """A running board that the tests of this module share."""
     with board_trial.trial(4, options=("--ray", "off", "--cpu-slots", "2"), seconds=0.1) as made:
         yield made
 
@@ -349,7 +347,6 @@ class TestTrial:
     """The commands for students and instructors, on one running board."""
 
     def submit(self, trial, own_home, who, text, *words):
-        """Run `fashion-infer submit` with a file of this text, as the person `who`; return the finished process."""
         (own_home / "k.cu").write_text(text)
         environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens[who]}
         line = [sys.executable, "-m", "fashion_infer", "submit", str(own_home / "k.cu"), "--to", trial.url, *words]
@@ -450,7 +447,6 @@ class TestTrial:
 
 
 def processes_of(made):
-    """Return the board's process and all its descendants."""
     first = psutil.Process(made.process.pid)
     return [first, *first.children(recursive=True)]
 

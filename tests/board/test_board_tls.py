@@ -43,7 +43,6 @@ def pairs(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trial(pairs):
-    """A board with TLS."""
     with board_trial.trial(3, options=("--ray", "off"), seconds=0.1, tls=pairs[0]) as made:
         yield made
 

@@ -56,7 +56,6 @@ def test_any_class_can_be_drawn(tmp_path_factory, raw, limit, now, deadline, nar
 
 
 def y(text):
-    """Return the y coordinate of an SVG text element."""
     if text.get("y"):
         return float(text.get("y"))
     return float(re.search(r"translate\([-\d.]+[ ,]([-\d.]+)\)", text.get("transform"))[1])

@@ -118,7 +118,6 @@ class Emulated:
         self._process.communicate(timeout=60)
 
     def isa(self):
-        """Return the instruction set that the library uses."""
         self._send("isa")
         return bytes(self._answer().astype(np.uint8)).decode()
 

@@ -58,7 +58,6 @@ def locked_build_folder(preset):
 
 
 def build(preset, folder, isas):
-    """Build the test programs with a preset of CMakePresets.json for some instruction sets; return a program's path."""
     cmake, ninja = tool("cmake"), tool("ninja")
     if not (cmake and ninja):
         pytest.skip("cmake or ninja is not installed")
@@ -79,7 +78,6 @@ def test_networks_under_sanitizers(preset):
 
 
 def build_and_run(preset, folder):
-    """Build the programs of a preset, and run them with each instruction set."""
     isas = instruction_sets()
     program = build(preset, folder, isas)
     for isa in isas:
@@ -106,7 +104,6 @@ def run_damaged(program, isas):
 
 
 def drive(command, isa):
-    """Run a test program with one instruction set."""
     options = {"FASHION_OPS_ISA": isa, "TSAN_OPTIONS": "halt_on_error=1", "ASAN_OPTIONS": "detect_leaks=1"}
     options["UBSAN_OPTIONS"] = "halt_on_error=1:print_stacktrace=1"  # by default, UBSan reports an error and continues
     environment = {**os.environ, **options}

@@ -16,8 +16,6 @@ _BESIDE = 2
 
 
 class Case:
-    """The shape and the data that are drawn from a seed."""
-
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 0])
         self.seed, self.shape = seed, draw.shape(rng, budget)

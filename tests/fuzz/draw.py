@@ -56,7 +56,6 @@ def _edge(rng):
 
 
 def _smaller(rng, found):
-    """Return the shape with one randomly chosen size halved."""
     name = str(rng.choice(["B", "C", "M", "H", "W"]))
     value, least = getattr(found, name), found.K if name in "HW" else 1
     return found._replace(**{name: least + (value - least) // 2})

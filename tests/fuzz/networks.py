@@ -16,8 +16,6 @@ _PARTS = 3
 
 
 class Case:
-    """The chain and the data that are drawn from a seed."""
-
     def __init__(self, seed, budget):
         rng = np.random.default_rng([seed, 1])
         self.seed, self.kind = seed, str(rng.choice(_KINDS))
@@ -51,7 +49,6 @@ def run(place, seed, only=None):
 
 
 def _wrong(place, case, network, worst):
-    """Yield a description of each failure."""
     x = place.buffer(case.x, case.offsets[0])
     with np.errstate(all="ignore"):
         want, limit = bound.chain(place, case.chain.layers, case.weights, x.values)

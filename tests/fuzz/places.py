@@ -44,19 +44,15 @@ class Cpu:
         return bindings.load().fops_conv_forward_cpu(kernel.encode(), conv, *pointers, bindings.NOT_LOGGED)
 
     def run(self, network, x, out):
-        """Run a fused network from one array of this place into another."""
         network.forward(x, out=out)
 
     def double(self, values):
-        """Convert values to float64."""
         return np.asarray(values).astype(np.float64)
 
     def convolve(self, x, k):
-        """Compute a convolution in float64."""
         return reference.convolve(x, k)
 
     def pool(self, x, layer):
-        """Compute a max pool."""
         return reference.max_pool(x, layer.size, layer.stride, layer.full)
 
     def bits(self, values):
@@ -105,12 +101,10 @@ class Gpu:
         return bindings.load().fops_conv_forward_gpu(kernel.encode(), conv, *pointers, stream)
 
     def run(self, network, x, out):
-        """Run a fused network over items on the device, into scores on the device."""
         dtype = np.uint8 if x.dtype == self.torch.uint8 else np.float32
         network.launch(len(x), x.data_ptr(), dtype, out.data_ptr(), self.torch.cuda.current_stream().cuda_stream)
 
     def double(self, values):
-        """Convert values to float64, on the device."""
         return self.torch.as_tensor(values).to(self.device).double()
 
     def convolve(self, x, k):
@@ -121,7 +115,6 @@ class Gpu:
         return y.reshape(len(x), len(k), x.shape[2] - side + 1, x.shape[3] - side + 1)
 
     def pool(self, x, layer):
-        """Compute a max pool."""
         return self.torch.nn.functional.max_pool2d(x, layer.size, layer.step, ceil_mode=layer.full)
 
     def bits(self, values):
@@ -134,12 +127,10 @@ class Gpu:
 
 
 def open_place(backend):
-    """Return the place of a backend, "cpu" or "gpu"."""
     return {"cpu": Cpu, "gpu": Gpu}[backend]()
 
 
 def takes(place, kernel, conv):
-    """Return whether a kernel supports a convolution."""
     status = bindings.load().fops_conv_check(bindings.BACKENDS[place.backend], kernel.encode(), conv, None)
     return status == bindings.OK
 

@@ -17,13 +17,11 @@ _VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3
 
 
 def apply(condition: str) -> None:
-    """Apply a condition to this process."""
     name, _, value = condition.partition("=")
     _ALL[name](value)
 
 
 def needs_root(condition: str) -> bool:
-    """Return whether only root can apply the condition."""
     return condition.partition("=")[0] == "homeless"
 
 

@@ -61,7 +61,6 @@ class Runner:
         return rules.Ending(said["code"], *texts, said["seconds"], said["rss"], said["late"], said["left"], changed)
 
     def close(self):
-        """Stop the server, and remove the folder."""
         self._server.stdin.close()
         self._server.wait(10)
         for name in ("unsearchable", "unreadable-folder"):

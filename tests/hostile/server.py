@@ -37,7 +37,6 @@ _PROGRAM = "import sys; del sys.path[0]; from fashion_infer.cli.main import main
 
 
 def main():
-    """Answer requests until stdin ends."""
     import importlib
 
     import fashion_infer

@@ -22,7 +22,6 @@ class Try(NamedTuple):
 
 
 def read(path: Path) -> List[Try]:
-    """Return the tries of one table."""
     tries, cold = [], False
     lines = re.sub(r"\n +", " ", path.read_text(encoding="utf-8")).splitlines()
     for line in filter(None, lines):

@@ -37,7 +37,6 @@ def path(folder: Path, name: str) -> str:
 
 
 def make(folder: Path) -> None:
-    """Create all things that exist."""
     folder.mkdir(exist_ok=True)
     at = lambda name: path(folder, name)  # noqa: E731
     os.symlink("loop", at("loop"))
@@ -124,7 +123,6 @@ _ZEROS = gzip.compress(bytes(1 << 20))  # a gzip file may consist of several mem
 
 
 def _files(folder: Path) -> None:
-    """Create devices, pictures, custom datasets and prefixes."""
     at = lambda name: Path(folder) / name  # noqa: E731
     for name, minor in NODES.items():
         with contextlib.suppress(PermissionError):  # users who may not create devices skip the tries that need them

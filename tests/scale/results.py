@@ -11,7 +11,6 @@ CPU = BlockRequest("ece408-high", backend="cpu", threads=1)
 
 
 def planned(of, out=None, model="ece408-high", invert=None, held=None, **options):
-    """Return a job on the CPU for the sources `of`."""
     request = CPU.but(model=model, out=out, **options)
     return job.plan(request, models.load(request), of, invert, held)
 

@@ -119,8 +119,6 @@ def test_ctrl_c_keeps_finished_blocks(two_nodes, tmp_path, interruptible):
 
 
 class _Deadly:
-    """An object that ends the process that unpickles it."""
-
     def __reduce__(self):
         return os._exit, (1,)
 

@@ -64,8 +64,6 @@ def small():
 
 
 class WrongNetwork(FusedNetwork):
-    """A network whose scores are multiplied by 1.001."""
-
     def forward(self, data, layer_times=False, out=None):
         out = super().forward(data, layer_times, out)
         out *= np.float32(1.001)

@@ -436,7 +436,6 @@ class TestHistory:
         self.folder = tmp_path / "fashion-infer" / "benchmarks"
 
     def save(self, invoke, name, factor=1.0):
-        """Save a benchmark, with its times multiplied by a factor."""
         assert invoke(*self.CONV, "--save", name)[0] == 0
         file = self.folder / f"{name}.json"
         data = json.loads(file.read_text())

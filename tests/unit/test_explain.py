@@ -46,7 +46,6 @@ def verdict_of(file, *codes, images=2, layers=("the given sizes",)):
 
 
 def slow(tmp_path, text):
-    """Return findings on the speed of a kernel that was called, and the measurements."""
     file = recognised(tmp_path, text)
     with samples.SampledProgram(file) as program:
         run = program.run(SHAPE, 60)

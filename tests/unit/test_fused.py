@@ -36,7 +36,6 @@ def default_threads():
 
 
 def bound(mx, symbol, arrays, data, dtype=None):
-    """Return an executor of a symbol on the CPU."""
     known = symbol.list_arguments()
     arguments = {name: mx.nd.array(values) for name, values in arrays.items() if name in known}
     arguments["data"] = mx.nd.array(data, dtype=dtype or data.dtype)

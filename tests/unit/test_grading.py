@@ -203,7 +203,6 @@ def test_points_fall_as_time_rises(times, between, ms):
 
 
 def session_hears(message, ask):
-    """Send a worker's message to a session, and return what `ask` returns for the session."""
     talk = session.Session.__new__(session.Session)
     talk._channel, worker = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     talk._spins, talk._calls, talk._ancillary = False, 1, 0
@@ -412,7 +411,6 @@ _ODD = st.sampled_from([None, 5, -1, True, "", "-1", "a" * 40, [], [5], {}, 1e30
 
 
 def _places(value, path=()):
-    """Yield the path of every value in a document."""
     for key in value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield (*path, key)
         yield from _places(value[key], (*path, key))

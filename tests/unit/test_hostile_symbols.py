@@ -25,7 +25,6 @@ MODES = ("operator", "fused")
 
 
 def refused(found):
-    """Check that both modes refuse a network in one line."""
     for mode in MODES:
         with pytest.raises(CheckpointError) as error:
             Predictor(found, SHAPE, mode=mode)

@@ -22,7 +22,6 @@ def random_checkpoint(edition="fa2017", operator="custom", seed=0):
 
 
 def forward64(weights, images):
-    """Return the scores of fa2017's network in float64, computed by NumPy."""
     return reference.forward(editions.get("fa2017").layers, weights, images)
 
 

@@ -36,7 +36,6 @@ def _edition(name):
 
 
 def _shapes(name):
-    """Return the shapes of the weights by name, from the edition's layers."""
     prefix = {"custom": "new", "builtin": "convolution"}[zoo.get(name).operator]
     steps = walk(_edition(name).layers, _edition(name).shape, prefix)
     return {key: shape for step in steps for key, shape in step.parameters.items()}

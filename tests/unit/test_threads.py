@@ -26,7 +26,6 @@ def call(model, mode, threads=2):
 
 
 def program(body, timeout=120):
-    """Run Python code in a separate process; return its output, parsed as JSON."""
     code = _CHECK + textwrap.dedent(body)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stderr
