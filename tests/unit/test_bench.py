@@ -164,6 +164,7 @@ def test_json_plot_and_markdown(invoke, tmp_path):
     assert row["gb_s"] == pytest.approx(size / row["median_ms"] / 1e6)
     assert (tmp_path / "k.png").read_bytes().startswith(b"\x89PNG")
     text = (tmp_path / "k.md").read_text()
+    assert "on 28x28, 3 images" in text
     assert "(k.png)" in text and result["command"] + " --json --plot k.png --markdown k.md > k.json" in text
 
 

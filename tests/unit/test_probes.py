@@ -321,10 +321,54 @@ def test_bfloat16_is_imprecise(shape):
         assert not right and precision == probes.IMPRECISE and cause.code == "imprecise"
 
 
+# What the causes of some faults say on the shape "odd", beyond their code.
+DETAILS = {
+    "convolution": "k[m,c,K-1-p,K-1-q]",
+    "rows flipped": "k[m,c,K-1-p,q]",
+    "k[c,m] by C": "k[c,m,p,q]",
+    "k[m,p,q]": "k[m,p,q] in filters K*K apart",
+    "filters M K K apart": "filters: 36 (M*K*K) for 27",
+    "channels K apart": "channels: 3 (K = C) for 9",
+    "one weight further": "first: 1",
+    "rows K + 1 apart": "rows: 4 (K+1 = M) for 3",
+    "x[b]": "x[b,h+p,w+q] in planes H*W apart",
+    "rows W-1 apart": "12 W-1 13",
+    "planes Ho W apart": "117 (H-K+1)*W 143",
+    "images H W apart": "143 H*W 429",
+    "x[h+p-1]": "x[b,c,h+p-1,w+q]",
+    "x[w+q+1]": "x[b,c,h+p,w+q+1]",
+    "padded": "x[b,c,h+p-1,w+q-1]",
+    "stride of 2": "2 2",
+    "all but the last channel": "c = 2",
+    "p, q < K - 1": "p = 2 or q = 2",
+    "the middle tap": "(1,1)",
+    "one small tap": "k[m,2,0,0]",
+    "last row of the last sum only": "p < 2",
+    "rows of y W apart": "13 W 11",
+    "filters from 2 on": "2 not written",
+    "m % 3": "3 0",
+    "two images exchanged": "0 1",
+    "row 0 and column 0": "h = 0 or w = 0 not written",
+    "only 8 x 8": "h = 8 or w >= 8 zero",
+    "two images": "2 zero",
+    "a bias": "1 0.5",
+    "sum of a row": "w",
+    "sum of a plane": "h, w",
+}
+
+
 @pytest.mark.parametrize("name", WRONG)
 def test_faults_are_named(name):
     right, cause, _, _ = judged(WRONG[name], SHAPES["odd"])
     assert not right and cause is not None and cause.code == CODES[name]
+    assert " ".join(map(str, cause.details.values())).startswith(DETAILS.get(name, ""))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_probes_show_every_weight(shape):
+    for key in range(20):
+        taps = next(one for one in probes.probes_of(KeyedStream(bytes([key])), SHAPES[shape]) if one.kind == "taps")
+        assert set(taps.numbers) <= set(taps.wanted.ravel())
 
 
 @pytest.mark.parametrize("name", WRONG)
