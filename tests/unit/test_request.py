@@ -145,7 +145,15 @@ def test_given_images_and_models_are_not_loaded_again(monkeypatch):
     calls = []
     result = pipeline.run(request.but(repeat=2), given, model, between=calls.append)
     assert result.n == 40 and np.array_equal(result.images, images) and len(result.class_names) == 10
-    assert calls == [0, 1, 2] and all(len(layer.seconds) == 2 for layer in result.layers)
+    assert calls == [0, 1, 2] and all(len(layer.seconds) == 2 for layer in result.layers) and result.changed is None
+
+
+@pytest.mark.parametrize("backend, device", [("gpu", 1), ("cpu", 0)])
+def test_a_network_runs_on_the_requested_device(monkeypatch, backend, device):
+    monkeypatch.setattr(pipeline, "Predictor", lambda checkpoint, **options: options)
+    request, chosen = Request("ece408-low", device=1, batch_size=50), devices.Choice(backend, "cpu", None)
+    options = pipeline.bind_network(request, models.load(request), chosen, 40)
+    assert (options["backend"], options["device"], options["batch_size"]) == (backend, device, 40)
 
 
 def test_verify_uses_the_same_pipeline(monkeypatch):
