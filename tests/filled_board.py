@@ -236,6 +236,18 @@ def enter(client, token):
     return client.post("/login", data={"csrf": guard, "token": token})
 
 
+def client_of(app, name=None):
+    """Return a client of a board's pages, signed in as a person if a name is given."""
+    from fastapi.testclient import TestClient
+
+    client = TestClient(app, follow_redirects=False)
+    client.csrf = None
+    if name:
+        cookie, client.csrf = sign_in(app.state.store, name)
+        client.cookies.set("board", cookie)
+    return client
+
+
 def empty(app):
     """Delete all rows of an application's database, and clear the application's caches."""
     from fashion_infer.board.page.standings import Standings

@@ -62,6 +62,13 @@ else:
         shutil.copy(template, tmp_path / "board")
         return str(tmp_path / "board")
 
+    @pytest.fixture(scope="module")
+    def board_app(tmp_path_factory):
+        """The application of an empty board, which the tests of a file share."""
+        from fashion_infer.board import BoardSettings, service
+
+        return service.create_app(BoardSettings(data=str(tmp_path_factory.mktemp("board"))))
+
     @pytest.fixture(params=["sqlite", "postgres"])
     def store(request, data):
         """An empty board's database. A test that uses it runs twice: with SQLite and with PostgreSQL."""

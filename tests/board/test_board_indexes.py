@@ -16,35 +16,17 @@ def term(kit):
     """A class with JOBS judged submissions, three that wait and one that is running."""
     before, people = kit.now, list(kit.people.values())
     with kit.store.write() as session:
+        same = {"class_id": kit.class_id, "digest": "", "name": "k.cu", "size": 1, "status": "judged"}
         for start in range(0, JOBS, 1000):
-            each = [
-                (f"s{number}", before - timedelta(seconds=60 * (JOBS - number)))
-                for number in range(start, start + 1000)
-            ]
-            session.execute(
-                insert(SubmissionRow),
-                [
-                    {
-                        "id": one,
-                        "class_id": kit.class_id,
-                        "person_id": people[number % 3],
-                        "key": one,
-                        "digest": "",
-                        "name": "k.cu",
-                        "size": 1,
-                        "status": "judged",
-                        "submitted_at": at,
-                    }
-                    for number, (one, at) in enumerate(each)
-                ],
-            )
-            session.execute(
-                insert(JobRow),
-                [
-                    {"submission_id": one, "backend": "cpu", "state": "done", "round": start + number, "queued_at": at}
-                    for number, (one, at) in enumerate(each)
-                ],
-            )
+            submissions, jobs = [], []
+            for number in range(start, start + 1000):
+                one, at = f"s{number}", before - timedelta(seconds=60 * (JOBS - number))
+                person = people[number % 3]
+                submissions.append({**same, "id": one, "key": one, "person_id": person, "submitted_at": at})
+                job = {"submission_id": one, "backend": "cpu", "state": "done", "round": number, "queued_at": at}
+                jobs.append(job)
+            session.execute(insert(SubmissionRow), submissions)
+            session.execute(insert(JobRow), jobs)
     for who in ("Ann", "Bob", "Cid", "Ann"):
         kit.submit(who)
     kit.running = kit.claim()

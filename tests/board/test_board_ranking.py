@@ -16,6 +16,11 @@ from fashion_infer.board.store.ranking import likenesses, ranking
 from fashion_infer.errors import UsageError
 
 
+@pytest.fixture
+def kit(small):
+    return small
+
+
 def ranked(kit, viewer=None, **where):
     """Return (name, ms, final) for each place of the ranking as the viewer sees it."""
     with kit.store.read() as session:
@@ -43,8 +48,7 @@ def run_finals(kit, leaders, runs):
         kit.judge(ms or 1.0, status="judged" if ms else "incorrect", ranked=bool(ms), layer_ms=2 * (ms or 1.0))
 
 
-def test_each_persons_best_counts_and_ties_go_to_the_earlier(small):
-    kit = small
+def test_each_persons_best_counts_and_ties_go_to_the_earlier(kit):
     kit.change(names_open=True)
     submit_and_judge(kit, "Ann", 9.0, 5.0, 7.0)
     submit_and_judge(kit, "Bob", 3.0)
@@ -54,8 +58,7 @@ def test_each_persons_best_counts_and_ties_go_to_the_earlier(small):
     assert ranked(kit) == [("Bob", 3.0, False), ("Cid", 3.0, False), ("Ann", 5.0, False)]
 
 
-def test_a_team_has_one_place(small):
-    kit = small
+def test_a_team_has_one_place(kit):
     kit.change(names_open=True)
     with kit.store.write() as session:
         people.join(session, kit.of_class(session), [("Ann", "", "red"), ("Bob", "", "red")])
@@ -70,8 +73,7 @@ def test_a_team_has_one_place(small):
     ("stranger", False, False),
 ])  # fmt: skip
 @pytest.mark.parametrize("open_", [False, True])
-def test_who_sees_names_and_submissions(small, viewer, named, readable, open_):
-    kit = small
+def test_who_sees_names_and_submissions(kit, viewer, named, readable, open_):
     kit.change(names_open=open_)
     (one,) = submit_and_judge(kit, "Ann", 4.0)
     with kit.store.write() as session:
@@ -85,8 +87,7 @@ def test_who_sees_names_and_submissions(small, viewer, named, readable, open_):
     assert place.own == (viewer == "Ann")
 
 
-def test_leaders_are_ranked_by_the_median_of_their_final_runs(small):
-    kit = small
+def test_leaders_are_ranked_by_the_median_of_their_final_runs(kit):
     kit.change(names_open=True)
     for who, ms in ("Ann", 1.0), ("Bob", 2.0), ("Cid", 3.0):
         submit_and_judge(kit, who, ms, layer_ms=7.0)
@@ -102,8 +103,7 @@ def test_leaders_are_ranked_by_the_median_of_their_final_runs(small):
     assert [alike["person", kit.people[who]].tied for who in ("Bob", "Ann", "Cid")] == [False, True, False]
 
 
-def test_the_same_file_and_times_within_the_noise_are_marked(small):
-    kit = small
+def test_the_same_file_and_times_within_the_noise_are_marked(kit):
     given = {"Ann": (1.0, b"int x;\n"), "Bob": (1.3, b"int  x;"), "Cid": (1.35, b"int y;")}
     for who, (ms, content) in given.items():
         kit.submit(who, content)
@@ -122,8 +122,7 @@ def test_the_same_file_and_times_within_the_noise_are_marked(small):
     ]
 
 
-def test_with_fewer_than_three_correct_runs_the_next_best_counts(small):
-    kit = small
+def test_with_fewer_than_three_correct_runs_the_next_best_counts(kit):
     kit.change(names_open=True)
     submit_and_judge(kit, "Ann", 1.0, 2.5)
     submit_and_judge(kit, "Bob", 2.0)
@@ -133,8 +132,7 @@ def test_with_fewer_than_three_correct_runs_the_next_best_counts(small):
     assert ranked(kit) == [("Bob", 2.0, False), ("Ann", 2.5, False)]
 
 
-def test_tests_change_neither_ranking_nor_exports_nor_final_runs(small):
-    kit = small
+def test_tests_change_neither_ranking_nor_exports_nor_final_runs(kit):
     kit.change(deadline=None)
     (one,) = submit_and_judge(kit, "Ann", 3.0)
 
@@ -158,8 +156,7 @@ def test_tests_change_neither_ranking_nor_exports_nor_final_runs(small):
         assert final_runs.seconds_left(session, kit.of_class(session)) == 2.5  # five runs of a second
 
 
-def test_a_class_closes_after_all_final_runs(small):
-    kit = small
+def test_a_class_closes_after_all_final_runs(kit):
     kit.change(deadline=None)
 
     def close():
@@ -179,8 +176,8 @@ def test_a_class_closes_after_all_final_runs(small):
         assert kit.of_class(session).finalised_at is not None
 
 
-def test_final_runs_of_another_class_do_not_count(small):
-    kit, first = small, small.class_id
+def test_final_runs_of_another_class_do_not_count(kit):
+    first = kit.class_id
     submit_and_judge(kit, "Ann", 1.0)
     with kit.store.write() as session:
         other = people.new_class(session, "d", "fa2017", "cpu", "")
@@ -197,8 +194,7 @@ def test_final_runs_of_another_class_do_not_count(small):
         assert final_runs.close(session, session.get(Class, kit.class_id))
 
 
-def test_final_runs_need_a_passed_deadline_and_an_empty_queue(small):
-    kit = small
+def test_final_runs_need_a_passed_deadline_and_an_empty_queue(kit):
     kit.change(deadline=now() + timedelta(hours=1))
     with kit.store.read() as session, pytest.raises(UsageError):
         final_runs.check(session, kit.of_class(session))
@@ -215,8 +211,7 @@ def test_final_runs_need_a_passed_deadline_and_an_empty_queue(small):
             kit.judge(1.0)
 
 
-def test_final_runs_do_not_use_a_persons_device_seconds(small):
-    kit = small
+def test_final_runs_do_not_use_a_persons_device_seconds(kit):
     kit.change(gpu_seconds=100.0, deadline=None)
     submit_and_judge(kit, "Ann", 1.0, seconds=20.0)
 

@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import filled_board as fill
@@ -88,14 +89,8 @@ class TestCountedRefusals:
 
     def test_from_many_threads(self, kit):
         refused = RefusedSignIns(kit.store, Clock())
-        threads = [
-            threading.Thread(target=lambda: [refused.add(SignInAttempt("10.0.0.1")) for _ in range(200)])
-            for _ in range(8)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: refused.add(SignInAttempt("10.0.0.1")), range(1600)))
         refused.write()
         assert sum(times for _, _, times in refusals(kit.store)) == 1600
 

@@ -269,14 +269,6 @@ def test_an_older_python_is_refused(monkeypatch):
         board.require()
 
 
-def test_client_commands_do_not_import_the_extra():
-    code = (
-        "import sys; import fashion_infer.cli.submit, fashion_infer.cli.board, fashion_infer.board.client, "
-        "fashion_infer.board.upload; print(sorted({'sqlalchemy', 'fastapi', 'ray', 'pydantic'} & set(sys.modules)))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
-
-
 @pytest.mark.parametrize("settings", [BoardSettings(host="0.0.0.0"), BoardSettings(certificate="x")])
 def test_unsafe_settings_are_refused(settings):
     with pytest.raises(UsageError):
@@ -284,9 +276,8 @@ def test_unsafe_settings_are_refused(settings):
 
 
 @pytest.mark.parametrize("words", [
-    ("class", "new", "x", "--deadline", "tomorrow"), ("class", "new", "x", "--deadline", "2026-12-05T23:59"),
-    ("class", "new", "x/y"), ("class", "new", "x", "--edition", "fa1999"),
-    ("class", "set", "none", "--most-pending", "2"), ("finalise",), ("restore", "/no/such"),
+    ("class", "new", "x", "--deadline", "2026-12-05T23:59"), ("class", "set", "none", "--most-pending", "2"),
+    ("finalise",), ("restore", "/no/such"),
 ])  # fmt: skip
 def test_mistakes_are_one_line(words, invoke, data):
     code, out, err = invoke("board", *words, "--data", data)
@@ -346,32 +337,35 @@ def trial():
 class TestTrial:
     """The commands for students and instructors, on one running board."""
 
-    def submit(self, trial, own_home, who, text, *words):
-        (own_home / "k.cu").write_text(text)
-        environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens[who]}
-        line = [sys.executable, "-m", "fashion_infer", "submit", str(own_home / "k.cu"), "--to", trial.url, *words]
-        return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
+    @pytest.fixture
+    def submit(self, trial, own_home, run_program, monkeypatch):
+        """A function that submits a file of some text as a person; it returns the finished process."""
+
+        def call(who, text, *words):
+            (own_home / "k.cu").write_text(text)
+            monkeypatch.setenv("FASHION_INFER_BOARD_TOKEN", trial.tokens[who])
+            return run_program("submit", own_home / "k.cu", "--to", trial.url, *words, timeout=120)
+
+        return call
 
     def test_the_board_says_only_where_it_is(self, trial):
         first, *more = (trial.folder / "log").read_text().splitlines()
         assert trial.url in first and all(trial.url in line or "warning" in line for line in more)
 
-    def test_submit_waits_for_the_result(self, trial, own_home):
-        done = self.submit(trial, own_home, "p000", "ms=3.5", "--final", "--class", "trial")
+    def test_submit_waits_for_the_result(self, submit):
+        done = submit("p000", "ms=3.5", "--final", "--class", "trial")
         lines = done.stdout.splitlines()
         assert done.returncode == 0, done.stderr
         assert "10 of 10 points, Op Time 3.500 ms" in lines[-2] and lines[-1].endswith(": rank 1, final")
         assert done.stderr.count("\n") == 1
 
-    def test_an_incorrect_submission_is_explained_as_on_the_page(self, trial, own_home):
-        done = self.submit(trial, own_home, "p001", "wrong")
+    def test_an_incorrect_submission_is_explained_as_on_the_page(self, trial, submit, run_program):
+        done = submit("p001", "wrong")
         assert done.returncode == 0, done.stderr
         said = done.stdout[done.stdout.index("Incorrect: ") :]
         assert "the last row differs (layer 1)" in said and "check bounds" in said and "correct: 0 of 10 points" in said
         identifier = said.splitlines()[-1].partition(":")[0]
-        environment = {**os.environ, "FASHION_INFER_BOARD_TOKEN": trial.tokens["p001"]}
-        line = [sys.executable, "-m", "fashion_infer", "board", "log", identifier, "--to", trial.url]
-        log = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120).stdout
+        log = run_program("board", "log", identifier, "--to", trial.url, timeout=120).stdout
         assert log.endswith("\n".join(said.splitlines()[:-1]) + "\n")
         with requests.Session() as browser:
             guard = re.search(r'name="csrf" value="(\w+)"', browser.get(f"{trial.url}/login").text)[1]
@@ -379,14 +373,13 @@ class TestTrial:
             page = browser.get(f"{trial.url}/submissions/{identifier}").text
         assert all(text in page for text in ("the last row differs (layer 1)", "check bounds", "why"))
 
-    def test_exit_codes_of_refused_and_failed_submissions(self, trial, own_home):
+    def test_exit_codes_of_refused_and_failed_submissions(self, submit):
         for text, code in (("refuse", 1), ("fail", 4), ("", 2)):
-            done = self.submit(trial, own_home, "p001", text)
+            done = submit("p001", text)
             assert done.returncode == code, done.stderr
 
-    def test_history_status_log_ranking_and_cancel(self, trial, own_home, monkeypatch, invoke):
-        self.submit(trial, own_home, "p002", "ms=1.5")
-        monkeypatch.setenv("FASHION_INFER_BOARD_TOKEN", trial.tokens["p002"])
+    def test_history_status_log_ranking_and_cancel(self, trial, submit, monkeypatch, invoke):
+        submit("p002", "ms=1.5")
         monkeypatch.setenv("FASHION_INFER_BOARD", trial.url)
         code, out, _ = invoke("board", "history")
         assert code == 0 and "Op Time 1.5000 ms" in out
@@ -414,8 +407,8 @@ class TestTrial:
         assert going.returncode == 0 and "Op Time 7.000 ms" in out and "the board does not answer" in err
 
     @pytest.mark.slow
-    def test_finalise_and_export(self, trial, own_home):
-        self.submit(trial, own_home, "p000", "ms=3.5")
+    def test_finalise_and_export(self, trial, submit):
+        submit("p000", "ms=3.5")
         trial.command("finalise", "--leaders", "2")
         rows = [line.split(",") for line in trial.command("export").splitlines()]
         assert rows[0][:5] == ["place", "name", "team", "op_ms", "final_runs"] and len(rows) == 5

@@ -138,6 +138,12 @@ def test_pseudonyms_are_unique(small):
     assert len(set(found)) == len(found) == 305
 
 
+def refusal(kit, who, content=None, **options):
+    with pytest.raises(NotTaken) as raised:
+        kit.submit(who, content, **options)
+    return raised.value
+
+
 class TestAdmission:
     def test_a_submission_is_stored_completely(self, kit):
         identifier = kit.submit("Ann", b"\0\xffbytes")
@@ -162,9 +168,7 @@ class TestAdmission:
         assert kit.submit("Ann", b"same", key="k1") == one
         assert kit.submit("Ann", b"same", key="k2") != one
         assert kit.submit("Bob", b"same", key="k1") != one
-        with pytest.raises(NotTaken) as raised:
-            kit.submit("Ann", b"other", key="k1")
-        assert raised.value.status == 409
+        assert refusal(kit, "Ann", b"other", key="k1").status == 409
 
     def test_a_key_like_a_digest_is_not_a_digest(self, kit):
         one = kit.submit("Ann", b"same")
@@ -173,25 +177,19 @@ class TestAdmission:
     def test_the_deadline(self, kit):
         kit.change(deadline=kit.now + timedelta(seconds=10))
         kit.submit("Ann", b"last", seconds=10)
-        with pytest.raises(NotTaken) as raised:
-            kit.submit("Ann", seconds=0.001)
-        assert raised.value.status == 403
+        assert refusal(kit, "Ann", seconds=0.001).status == 403
         assert kit.submit("Ann", b"last")  # a submission whose acknowledgement was lost can be sent again
 
     def test_sizes(self, kit):
         kit.change(most_bytes=10)
         kit.submit("Ann", b"x" * 10)
-        for content, status in ((b"x" * 11, 413), (b"", 422)):
-            with pytest.raises(NotTaken) as raised:
-                kit.submit("Ann", content)
-            assert raised.value.status == status
+        assert refusal(kit, "Ann", b"x" * 11).status == 413 and refusal(kit, "Ann", b"").status == 422
 
     def test_the_limit_of_waiting_submissions(self, kit):
         kit.change(most_pending=2)
         kit.submit("Ann"), kit.submit("Ann")
-        with pytest.raises(NotTaken) as raised:
-            kit.submit("Ann")
-        assert (raised.value.status, raised.value.retry_after) == (429, 30)
+        refused = refusal(kit, "Ann")
+        assert (refused.status, refused.retry_after) == (429, 30)
         kit.submit("Bob")
         kit.judge()
         kit.submit("Ann")
@@ -200,9 +198,7 @@ class TestAdmission:
         kit.change(most_an_hour=3)
         for _ in range(3):
             kit.submit("Ann", seconds=600)
-        with pytest.raises(NotTaken) as raised:
-            kit.submit("Ann", seconds=600)
-        assert raised.value.retry_after == 1800
+        assert refusal(kit, "Ann", seconds=600).retry_after == 1800
         kit.submit("Bob", seconds=0)
         kit.submit("Ann", seconds=1800)  # exactly one hour has passed
 
@@ -211,9 +207,7 @@ class TestAdmission:
         tests = [kit.submit("Ann", b"same", test=True), kit.submit("Ann", test=True)]
         assert kit.submit("Ann", b"same", test=True) == tests[0] != kit.submit("Ann", b"same")
         for options, status in (({"test": True}, 429), ({}, 429), ({"test": True, "final": True}, 422)):
-            with pytest.raises(NotTaken) as raised:
-                kit.submit("Ann", **options)
-            assert raised.value.status == status
+            assert refusal(kit, "Ann", **options).status == status
         kit.judge(seconds=60)
         with kit.store.read() as session:
             assert admission.gpu_seconds_left(session, kit.person(session, "Ann"), kit.now) == 5
@@ -226,9 +220,7 @@ class TestAdmission:
         running = kit.claim()
         kit.pass_time(39)
         kit.submit("Ann", seconds=0)
-        with pytest.raises(NotTaken) as raised:
-            kit.submit("Ann", seconds=1)
-        assert raised.value.status == 403
+        assert refusal(kit, "Ann", seconds=1).status == 403
         kit.submit("Bob")
         assert kit.finish(running, seconds=1)
 

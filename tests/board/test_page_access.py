@@ -6,10 +6,8 @@ import filled_board as fill
 import pytest
 
 fastapi = pytest.importorskip("fastapi")
-from fashion_infer.board import BoardSettings  # noqa: E402
 from fashion_infer.board.marks import FORMATS  # noqa: E402
 from fashion_infer.board.page import routes  # noqa: E402
-from fashion_infer.board.service import create_app  # noqa: E402
 
 # Paths of pages, and the roles that may read each page. A test compares the paths with the router's.
 PAGES = {
@@ -39,11 +37,8 @@ TEAM = {"Evelyn", "Tess"}
 
 
 @pytest.fixture(scope="module")
-def board(tmp_path_factory):
-    from fastapi.testclient import TestClient
-
-    app = create_app(BoardSettings(data=str(tmp_path_factory.mktemp("board"))))
-    store = app.state.store
+def board(board_app):
+    store = board_app.state.store
     with store.write() as session:
         classes = {name: fill.a_class(session, name, cudnn_ms=10.0) for name in ("one", "two")}
         team = fill.models.Team(class_id=classes["one"].id, name="Team Real Name", pseudonym="bold bats")
@@ -59,15 +54,12 @@ def board(tmp_path_factory):
             document["rubric"]["show"]["explain"] = True
             fill.judged(session, who, 4.0 + number, name=f"{mark}.cu", log=[f"{mark} built"], document=document)
             fill.waits(session, who, name=f"{mark}-waits.cu", log=[f"{mark} waits"])
-    clients = {}
-    for name in PEOPLE:
-        clients[name] = TestClient(app, follow_redirects=False)
-        clients[name].cookies.set("board", fill.sign_in(store, name)[0])
-    nobody = TestClient(app, follow_redirects=False)
+    clients = {name: fill.client_of(board_app, name) for name in PEOPLE}
     with store.read() as session:
         submissions = {one.id: one.person.name for one in session.query(fill.models.SubmissionRow)}
         ids = {one.name: one.id for one in session.query(fill.models.Person)}
-    return {"app": app, "clients": clients, "nobody": nobody, "submissions": submissions, "ids": ids}
+    nobody = fill.client_of(board_app)
+    return {"app": board_app, "clients": clients, "nobody": nobody, "submissions": submissions, "ids": ids}
 
 
 def addresses(board):

@@ -10,39 +10,22 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
-from fashion_infer.board import BoardSettings, marks, verdicts
+from fashion_infer.board import marks, verdicts
 from fashion_infer.board.page import forms as page_forms
-from fashion_infer.board.service import create_app
 from fashion_infer.board.store import people
 
 CLASS = {"deadline": "2027-01-02T03:04+01:00", "gpu_seconds": "12.5", "cudnn_ms": "10.67", "names_open": "yes"}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return create_app(BoardSettings(data=str(tmp_path_factory.mktemp("board"))))
-
-
 @pytest.fixture
-def app(made):
+def app(board_app):
     """A board with a class of four people. The board is emptied after each test."""
-    with made.state.store.write() as session:
+    with board_app.state.store.write() as session:
         of = fill.a_class(session, "one")
         for name, role in (("Ida", "instructor"), ("Ann", "assistant"), ("Mallory", "student"), ("Eve", "student")):
             fill.person(session, of, name, role)
-    yield made
-    fill.empty(made)
-
-
-def client_of(app, name=None):
-    from fastapi.testclient import TestClient
-
-    client = TestClient(app, follow_redirects=False)
-    client.csrf = None
-    if name:
-        cookie, client.csrf = fill.sign_in(app.state.store, name)
-        client.cookies.set("board", cookie)
-    return client
+    yield board_app
+    fill.empty(board_app)
 
 
 def post(client, path, **fields):
@@ -60,7 +43,7 @@ def the(app, table, **by):
 
 
 def test_a_token_opens_a_session_and_signing_out_ends_it(app):
-    client = client_of(app)
+    client = fill.client_of(app)
     answer = fill.enter(client, f"  {fill.new_token(app, 'Eve')}\n")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     said = next(value for name, value in answer.headers.multi_items() if name == "set-cookie" and "board=" in value)
@@ -76,7 +59,7 @@ def test_a_token_opens_a_session_and_signing_out_ends_it(app):
 
 def test_a_sign_in_form_of_another_site_is_refused(app):
     """A sign-in form of another site is refused (login CSRF): it has neither the CSRF cookie nor the CSRF token."""
-    token, client = fill.new_token(app, "Eve"), client_of(app)
+    token, client = fill.new_token(app, "Eve"), fill.client_of(app)
     assert client.post("/login", data={"token": token}).status_code == 403
     client.get("/login")
     assert client.post("/login", data={"token": token, "csrf": "0" * 64}).status_code == 403
@@ -87,7 +70,7 @@ def test_a_sign_in_form_of_another_site_is_refused(app):
 
 
 def test_a_session_ends_when_it_expires_or_its_token_is_revoked(app):
-    late, revoked = client_of(app, "Eve"), client_of(app, "Mallory")
+    late, revoked = fill.client_of(app, "Eve"), fill.client_of(app, "Mallory")
     assert late.get("/mine").status_code == revoked.get("/mine").status_code == 200
     with app.state.store.write() as session:
         of_eve = session.query(fill.models.Person).filter_by(name="Eve").one()
@@ -115,7 +98,7 @@ def attached(path):
 
 
 def test_every_form_needs_its_sessions_csrf_token(app):
-    client, other = client_of(app, "Ida"), client_of(app, "Ann")
+    client, other = fill.client_of(app, "Ida"), fill.client_of(app, "Ann")
     with app.state.store.write() as session:
         session.query(fill.models.Class).one().deadline = None
     paths = list(forms(app, "Ida"))
@@ -127,7 +110,7 @@ def test_every_form_needs_its_sessions_csrf_token(app):
         for site in ("cross-site", "same-site"):
             data, headers = {**fields, "csrf": client.csrf}, {"Sec-Fetch-Site": site}
             assert client.post(path, data=data, headers=headers, **attached(path)).status_code == 403
-        nobody = client_of(app).post(path, data={**fields, "csrf": client.csrf}, **attached(path))
+        nobody = fill.client_of(app).post(path, data={**fields, "csrf": client.csrf}, **attached(path))
         assert nobody.headers["location"] == "/login"
         assert client.get(path).status_code in (200, 404, 405)
     assert before == {table: count(app, table) for table in before}
@@ -140,7 +123,7 @@ def test_every_form_needs_its_sessions_csrf_token(app):
 
 @pytest.mark.parametrize("name", ["Mallory", "Ann"])
 def test_others_cannot_change_a_class_and_their_attempts_are_logged(app, name):
-    client = client_of(app, name)
+    client = fill.client_of(app, name)
     before = count(app, "Person"), count(app, "Token")
     for path, fields in forms(app, "Eve"):
         if path.startswith(("/class", "/people")):
@@ -155,7 +138,7 @@ def test_others_cannot_change_a_class_and_their_attempts_are_logged(app, name):
 def test_an_instructor_cannot_change_another_class(app):
     with app.state.store.write() as session:
         fill.person(session, fill.a_class(session, "two"), "Olga", "instructor")
-    client = client_of(app, "Olga")
+    client = fill.client_of(app, "Olga")
     eve = the(app, "Person", name="Eve").id
     for do in ("new", "revoke"):
         assert post(client, f"/people/{eve}/token", do=do).status_code == 404
@@ -169,9 +152,9 @@ def test_an_instructor_cannot_change_another_class(app):
 def test_people_cancel_only_their_own_submissions(app):
     with app.state.store.write() as session:
         waits = fill.waits(session, session.query(fill.models.Person).filter_by(name="Eve").one()).id
-    assert post(client_of(app, "Mallory"), f"/submissions/{waits}/cancel").status_code == 404
+    assert post(fill.client_of(app, "Mallory"), f"/submissions/{waits}/cancel").status_code == 404
     assert the(app, "SubmissionRow").status == "queued"
-    client = client_of(app, "Eve")
+    client = fill.client_of(app, "Eve")
     assert f"/submissions/{waits}/cancel" in client.get(f"/submissions/{waits}").text
     assert post(client, f"/submissions/{waits}/cancel").headers["location"] == f"/submissions/{waits}"
     assert the(app, "SubmissionRow").status == "cancelled"
@@ -181,7 +164,7 @@ def test_people_cancel_only_their_own_submissions(app):
 
 
 def test_settings_are_saved_and_shown(app):
-    client = client_of(app, "Ida")
+    client = fill.client_of(app, "Ida")
     assert post(client, "/class", **CLASS).headers["location"] == "/class"
     of = the(app, "Class")
     assert (of.deadline.isoformat(), of.gpu_seconds, of.cudnn_ms) == ("2027-01-02T02:04:00+00:00", 12.5, 10.67)
@@ -199,7 +182,7 @@ def test_settings_are_saved_and_shown(app):
     {"cudnn_ms": "0"}, {"cudnn_ms": "<b>"},
 ])  # fmt: skip
 def test_an_invalid_setting_changes_nothing(app, wrong):
-    client = client_of(app, "Ida")
+    client = fill.client_of(app, "Ida")
     answer = post(client, "/class", **{**CLASS, **wrong})
     assert answer.status_code == 422 and "<b>" not in answer.text
     of = the(app, "Class")
@@ -207,7 +190,7 @@ def test_an_invalid_setting_changes_nothing(app, wrong):
 
 
 def test_people_are_added_with_tokens_that_are_shown_once(app):
-    client = client_of(app, "Ida")
+    client = fill.client_of(app, "Ida")
     answer = post(client, "/people", people="Zoe, student, A team\r\nYan\r\n\r\nXia,assistant")
     tokens = dict(re.findall(r'<p>(\w+) <code class="secret">(fib_\w+)</code>', answer.text))
     assert set(tokens) == {"Zoe", "Yan", "Xia"}
@@ -215,7 +198,7 @@ def test_people_are_added_with_tokens_that_are_shown_once(app):
     assert the(app, "Person", name="Xia").role == "assistant"
     assert the(app, "AuditEntry", what="Yan as student").actor == "Ida"
     for name, token in tokens.items():
-        assert fill.enter(client_of(app), token).status_code == 303, name
+        assert fill.enter(fill.client_of(app), token).status_code == 303, name
 
 
 @pytest.mark.parametrize("text", [
@@ -223,18 +206,18 @@ def test_people_are_added_with_tokens_that_are_shown_once(app):
 ])  # fmt: skip
 def test_an_invalid_list_of_people_adds_nobody(app, text):
     before = count(app, "Person"), count(app, "Token")
-    answer = post(client_of(app, "Ida"), "/people", people=text)
+    answer = post(fill.client_of(app, "Ida"), "/people", people=text)
     assert answer.status_code == 422
     assert count(app, "Person") == before[0] and count(app, "Token") == before[1]
 
 
 def test_instructors_replace_and_revoke_tokens(app):
-    client, eve = client_of(app, "Ida"), the(app, "Person", name="Eve").id
+    client, eve = fill.client_of(app, "Ida"), the(app, "Person", name="Eve").id
     answer = post(client, f"/people/{eve}/token", do="new")
     token = re.search(r"fib_\w+", answer.text)[0]
-    assert fill.enter(client_of(app), token).status_code == 303
+    assert fill.enter(fill.client_of(app), token).status_code == 303
     assert post(client, f"/people/{eve}/token", do="revoke").status_code == 303
-    assert fill.enter(client_of(app), token).status_code == 401
+    assert fill.enter(fill.client_of(app), token).status_code == 401
     own = the(app, "Person", name="Ida").id
     assert post(client, f"/people/{own}/token", do="revoke").status_code == 422
     assert client.get("/class").status_code == 200
@@ -242,7 +225,7 @@ def test_instructors_replace_and_revoke_tokens(app):
 
 
 def test_finalise_waits_for_the_deadline_and_then_queues_the_leaders(app):
-    client = client_of(app, "Ida")
+    client = fill.client_of(app, "Ida")
     assert post(client, "/class/finalise", leaders="2").status_code == 422
     with app.state.store.write() as session:
         session.query(fill.models.Class).one().deadline = fill.NOW - timedelta(hours=1)
@@ -255,7 +238,7 @@ def test_finalise_waits_for_the_deadline_and_then_queues_the_leaders(app):
 
 
 def test_forms_with_large_or_invalid_bodies_are_refused(app):
-    client = client_of(app, "Ida")
+    client = fill.client_of(app, "Ida")
     head = {"Content-Type": "application/x-www-form-urlencoded"}
     assert client.post("/people", content=b"people=" + b"x" * 70000, headers=head).status_code == 413
     assert client.post("/people", content=b"&".join(b"a=b" for _ in range(30)), headers=head).status_code == 422
@@ -271,7 +254,7 @@ def test_forms_with_large_or_invalid_bodies_are_refused(app):
 class TestUpload:
     @pytest.fixture
     def eve(self, app):
-        return client_of(app, "Eve")
+        return fill.client_of(app, "Eve")
 
     def send(self, client, content=b"code", name="k.cu", **fields):
         return client.post("/submit", data={"csrf": client.csrf, **fields}, files={"file": (name, content)})
@@ -315,11 +298,11 @@ class TestUpload:
         ],
     )
     def test_invalid_bodies_are_refused(self, app, body, kind):
-        answer = client_of(app, "Eve").post("/submit", content=body, headers={"Content-Type": kind})
+        answer = fill.client_of(app, "Eve").post("/submit", content=body, headers={"Content-Type": kind})
         assert answer.status_code in (403, 422) and count(app, "SubmissionRow") == 0
 
     def test_an_upload_needs_exactly_one_file(self, app):
-        client = client_of(app, "Eve")
+        client = fill.client_of(app, "Eve")
         two = [("file", ("a.cu", b"a")), ("file", ("b.cu", b"b"))]
         assert client.post("/submit", data={"csrf": client.csrf}, files=two).status_code == 422
         text = {"csrf": client.csrf, "file": "k.cu"}
@@ -334,7 +317,7 @@ def test_marks_are_exported_for_a_learning_platform(app):
         document = fill.verdict(findings=[fill.finding(text="only the last row is wrong")])
         two = timedelta(hours=2)
         fill.judged(session, person["Eve"], 9.0, ranked=False, final=True, document=document, when=fill.NOW - two)
-    client = client_of(app, "Ida")
+    client = fill.client_of(app, "Ida")
     rows = {name: list(csv.DictReader(io.StringIO(client.get(f"/class/{name}.csv").text))) for name in marks.FORMATS}
     # A person's marks come from the submission marked as final, although another submission is ranked.
     assert [(row["name"], row["points"]) for row in rows["marks"]] == [("Eve", "10"), ("Mallory", "")]
@@ -356,12 +339,12 @@ def test_only_staff_see_that_files_are_the_same(app):
     with app.state.store.write() as session:
         for person in session.query(fill.models.Person).filter_by(role="student"):
             session.get_one(fill.Content, fill.judged(session, person).id).content = b"int x;"
-    assert "same file as Eve" in client_of(app, "Ida").get("/").text
-    assert "same file" not in client_of(app, "Eve").get("/").text
+    assert "same file as Eve" in fill.client_of(app, "Ida").get("/").text
+    assert "same file" not in fill.client_of(app, "Eve").get("/").text
 
 
 def test_a_deadline_without_offset_is_in_the_browsers_zone(app):
-    client = client_of(app, "Ida")
+    client = fill.client_of(app, "Ida")
     for zone, hour in (("UTC", 3), ("America/Chicago", 9), ("Asia/Kolkata", 21)):
         assert post(client, "/class", deadline="2027-01-02T03:04", zone=zone).status_code == 303
         assert the(app, "Class").deadline.hour == hour, zone

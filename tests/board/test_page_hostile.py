@@ -4,18 +4,17 @@ import json
 import re
 import shlex
 import unicodedata
-from html.parser import HTMLParser
 from pathlib import Path
 
 import filled_board as fill
 import pytest
+from html_pages import Page
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 pytest.importorskip("fastapi")
-from fashion_infer.board import BoardSettings, verdicts
+from fashion_infer.board import verdicts
 from fashion_infer.board.page import rendering
-from fashion_infer.board.service import create_app
 from fashion_infer.board.store import queries
 
 HOSTILE = [
@@ -23,43 +22,16 @@ HOSTILE = [
     "javascript:alert(1)", "{{ 7919 * 6661 }}{% raw %}", "<!-- ", "]]><svg onload=alert(1)>", "&lt;b&gt;",
     "../../etc/passwd", "a\u202egnp.exe", "\x1b[31mred\x1b]0;title\x07", "\x00\x08", "\ufeff\u200b", "x" * 300,
 ]  # fmt: skip
-VOID = {"meta", "link", "input", "br", "img", "source"}
 PAGES = ("/", "/mine", "/queue", "/submissions", "/people", "/class", "/class/audit")
 
 
-class Skeleton(HTMLParser):
-    """Parses a page into its text and its elements with the names of their attributes. Scripts in attributes fail an
-    assertion.
-    """
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.words, self.open = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open, self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, tuple(name for name, _ in attrs)))
-        for name, value in attrs:
+def skeleton(page):
+    """Return a page's elements with the names of their attributes. Scripts in attributes fail an assertion."""
+    for tag, attributes in page.elements:
+        for name, value in attributes:
             assert not name.startswith("on") and name != "style", (tag, name)
             assert not (value or "").lower().lstrip().startswith(("javascript:", "data:", "http", "//")), (name, value)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append((tag, tuple(name for name, _ in attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.words.append(data)
-
-
-@pytest.fixture(scope="module")
-def app(tmp_path_factory):
-    return create_app(BoardSettings(data=str(tmp_path_factory.mktemp("board"))))
+    return [(tag, [name for name, _ in attributes]) for tag, attributes in page.elements]
 
 
 def pages(app, text, ranked=True):
@@ -68,8 +40,6 @@ def pages(app, text, ranked=True):
 
     Keys are (whether the instructor is the viewer, path).
     """
-    from fastapi.testclient import TestClient
-
     fill.empty(app)
     with app.state.store.write() as session:
         of = fill.a_class(session, cudnn_ms=10.0)
@@ -85,28 +55,17 @@ def pages(app, text, ranked=True):
         document["device"]["name"] = document["sandbox"]["available"] = text
         for mark in document["marks"]:
             mark.update(name=text, message=text)
-        one = fill.judged(
-            session, who, 4.0, ranked=ranked, name=text[:200], document=document, log=[text, text], reason=text
-        ).id
-        two = fill.judged(
-            session,
-            who,
-            name=text[:200],
-            status="refused",
-            when=fill.NOW - fill.timedelta(hours=2),
-            reason=text,
-            document={},
-            log=[text],
-        ).id
+        same = {"name": text[:200], "reason": text, "log": [text, text]}
+        one = fill.judged(session, who, 4.0, ranked=ranked, document=document, **same).id
+        before = fill.NOW - fill.timedelta(hours=2)
+        two = fill.judged(session, who, status="refused", when=before, document={}, **same).id
         fill.waits(session, who, name=text[:200], log=[text])
         session.add(
             fill.models.AuditEntry(class_id=of.id, actor=text[:200], action=text[:40], what=text, address=text[:64])
         )
-    client = TestClient(app, follow_redirects=False)
     found = {}
     for name, paths in (("Ida", PAGES), (text[:200], PAGES[:3])):
-        client.cookies.clear()
-        client.cookies.set("board", fill.sign_in(app.state.store, name)[0])
+        client = fill.client_of(app, name)
         for path in (*paths, f"/submissions/{one}", f"/submissions/{two}"):
             answer = client.get(path)
             assert answer.status_code == 200, (name, path)
@@ -116,25 +75,25 @@ def pages(app, text, ranked=True):
 
 
 @pytest.fixture(scope="module")
-def harmless(app):
-    return {ranked: pages(app, "harmless", ranked) for ranked in (True, False)}
+def harmless(board_app):
+    return {ranked: pages(board_app, "harmless", ranked) for ranked in (True, False)}
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_does_not_change_a_pages_elements(app, harmless, text):
+def test_hostile_text_does_not_change_a_pages_elements(board_app, harmless, text):
     ranked = len(text) % 2 == 0
-    for key, page in pages(app, text, ranked).items():
-        found, plain = Skeleton(page), Skeleton(harmless[ranked][key])
-        assert found.elements == plain.elements, key
+    for key, page in pages(board_app, text, ranked).items():
+        found = Page(page)
+        assert skeleton(found) == skeleton(Page(harmless[ranked][key])), key
         said = "".join(found.words)
         assert not set(said) & set("\x00\x08\x1b\x07\u202e\ufeff\u200b"), key
         assert str(7919 * 6661) not in said
 
 
-def test_text_with_markup_is_shown_as_text(app):
+def test_text_with_markup_is_shown_as_text(board_app):
     text = "<b>bold & sons</b>"
-    for key, page in pages(app, text).items():
-        assert text in "".join(Skeleton(page).words) and text not in page, key
+    for key, page in pages(board_app, text).items():
+        assert text in "".join(Page(page).words) and text not in page, key
 
 
 @settings(deadline=None, max_examples=100)
@@ -175,7 +134,7 @@ def test_malformed_verdicts_are_accepted(data, staff):
 
 
 @pytest.mark.parametrize("what", ["diagnosis", "times", "printed"])
-def test_pages_hide_from_students_what_the_rubric_hides(app, what):
+def test_pages_hide_from_students_what_the_rubric_hides(what):
     signs = {
         "diagnosis": ["3,136 of 25,600,000", "right for n = 100"],
         "times": ["Op Time"],

@@ -4,12 +4,12 @@ import copy
 import json
 import re
 import subprocess
-from html.parser import HTMLParser
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
 from command_line import parsed
+from html_pages import Page
 
 from fashion_infer import verification
 from fashion_infer.bench import ceilings as limits
@@ -27,33 +27,6 @@ from fashion_infer.report.gather import ReportRequest
 NAMES = ["correctness", "mistakes", "baseline", "ladder", "roofline", "network", "op-times", "profile", "environment"]
 BAD = verification.Check("ece408-low", "shipped", "fused", "custom", "cpu", "synthetic", 2000, 0.6, 0.5)
 PICTURES = ["confusion.svg", "mistakes.svg", "ladder.svg", "roofline.svg", "network.svg"]
-
-
-class Page(HTMLParser):
-    """Parses a page into elements with their attributes. A closing tag that does not match fails an assertion."""
-
-    VOID = ("meta", "link", "img", "br")
-
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-
-    def __init__(self, text):
-        super().__init__()
-        self.elements, self.open = [], []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs)))
-        if tag not in self.VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def all(self, tag):
-        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.fixture
@@ -88,7 +61,7 @@ class TestPages:
         page = Page(text)
         assert [attributes["id"] for attributes in page.all("section")] == NAMES
         assert [attributes["href"] for attributes in page.all("a")] == [f"#{name}" for name in NAMES]
-        ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+        ids = [value for _, attributes in page.elements for name, value in attributes if name == "id"]
         assert len(ids) == len(set(ids))
 
     def test_html_loads_no_other_files(self, text):
