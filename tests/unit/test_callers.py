@@ -144,9 +144,6 @@ def correct(output, inputs):
     return bounds.excess(output, bounds.forward([layer], [inputs.k], inputs.x)) <= 1
 
 
-# ---- in this process
-
-
 CONDITIONS = [
     Conditions(),
     Conditions(threads=1),
@@ -217,9 +214,6 @@ def test_a_call_that_fails_says_why(tmp_path):
         with pytest.raises(Failed, match="failed") as failure:
             caller(file, "nothing").call(inputs_of(), conditions)
         assert "no room" in failure.value.details["text"]
-
-
-# ---- in processes of their own
 
 
 def calls_of(kernel, name, images=(1, 16), conditions=Conditions()):  # noqa: B008
@@ -299,9 +293,6 @@ def test_an_error_of_the_job_is_raised(file, server):
 def test_what_a_job_prints_is_returned(file, server):
     (outcome,) = server.run_each([job(file, "prints")])
     assert outcome.printed.splitlines() == ["B is 1", "B is 16"]
-
-
-# ---- with sanitizers
 
 
 def sanitized_run(file, calls):

@@ -137,9 +137,6 @@ def test_errors_that_cancel_in_sums_are_found():
             assert not bound.compare(y, inputs, KeyedStream.fresh()).right
 
 
-# ---- inputs
-
-
 def test_inputs_differ_and_follow_from_the_seed():
     seed, shape = Seed.fresh(), ConvolutionShape(4, 1, 8, 8, 2, 3)
     seen = {random_inputs(seed.stream(*numbers), shape).x.tobytes() for numbers in np.ndindex(3, 3, 3)}

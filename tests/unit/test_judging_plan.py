@@ -95,9 +95,6 @@ def test_other_significands_are_no_class(shape, bits):
     assert not found.right if bits < 11 else found.precision != "float32"
 
 
-# ---- state
-
-
 class Stateful:
     """A kernel that counts its calls; `earlier` holds the outputs of its calls."""
 

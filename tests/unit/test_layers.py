@@ -32,9 +32,6 @@ def test_layers_that_do_not_fit(layers, shape):
         list(walk(layers, shape))
 
 
-# ---- Symbols.
-
-
 def of_mxnet(layers, operator, softmax_label):
     """Return the chain as a symbol that is built with MXNet's own functions."""
     plugin.load_operators()

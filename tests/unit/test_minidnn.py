@@ -133,9 +133,6 @@ def test_randomly_damaged_files(file):
     assert min(outcomes.values()) > 20
 
 
-# ---- On the command line.
-
-
 def test_exported_and_run(invoke, tmp_path):
     path = tmp_path / "weights-86.bin"
     code, out, _ = invoke("models", "export", "fa2020", "--to", path)
