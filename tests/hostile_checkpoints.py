@@ -177,8 +177,6 @@ PARAMS = {
 }
 
 
-# ---- HDF5 files.
-
 WEIGHT, BIAS = "fullyconnected0_weight", "fullyconnected0_bias"
 
 
@@ -243,23 +241,12 @@ WEIGHTS = {
 }
 
 
-def endless(path):
-    """Write a file that HDF5 in h5py 3.16 never finishes reading; return its path. Fuzzing found the nine inserted
-    bytes.
-    """
-    with open(small_hdf5(path), "rb") as file:
-        content = file.read()
-    with open(path, "wb") as file:
-        file.write(content[:2105] + bytes.fromhex("ff0100000002020166") + content[2105:])
-    return str(path)
-
-
 EDITIONS = {"edition-list": ["fa2017"], "edition-unknown": "fa1999", "edition-number": np.float32(3)}
 EDITIONS.update({"edition-bytes": b"fa2017\xff", "edition-empty": ""})
 
 
 def make(folder):
-    """Create all malicious checkpoints in a folder, and `good` and `overflow`, which are loaded."""
+    """Create all malicious checkpoints in a folder, and `good`, which is loaded."""
     write_pair(Path(folder) / "good", network())
     for name, change in {**STRUCTURE, **OPERATORS, **SHAPES}.items():
         write_pair(Path(folder) / f"symbol-{name}", changed(network(), change))
@@ -270,5 +257,3 @@ def make(folder):
         small_hdf5(Path(folder) / f"hdf5-{name}", weight)
     for name, edition in EDITIONS.items():
         small_hdf5(Path(folder) / f"hdf5-{name}", edition=edition)
-    large = {name: np.full_like(array, 3e38) for name, array in network().weights.items()}
-    write_pair(Path(folder) / "overflow", network()._replace(weights=large))

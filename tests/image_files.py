@@ -22,6 +22,12 @@ def npy(array):
     return content.getvalue()
 
 
+def grey_png(values):
+    """Return a PNG with 8 or 16 bits per pixel, as the array has them."""
+    rows = b"".join(b"\0" + row.astype(values.dtype.newbyteorder(">")).tobytes() for row in values)
+    return png(*reversed(values.shape), 8 * values.dtype.itemsize, rows)
+
+
 def png(width, height, bits=1, rows=None):
     """Return a grey PNG; `rows` are its rows of pixels, each after a zero byte, by default black ones."""
     rows = rows or (b"\0" + bytes(-(-width * bits // 8))) * height

@@ -134,14 +134,7 @@ SLOW = {
 """,
 }  # fmt: skip
 # A kernel whose assembly has some ten megabytes: a comment, repeated by macros.
-LARGE = (
-    SLOW["alias"]
-    + f'''
-#define A "{"#" * 4000}"
-#define B {"A " * 50}
-__asm__({"B " * 50});
-'''
-)
+LARGE = SLOW["alias"] + '#define A "{}"\n#define B {}\n__asm__({});\n'.format("#" * 4000, "A " * 50, "B " * 50)
 SAME = {"no_restrict": "alias"}
 # The last kernel of the tutorial: a tile of filters and columns in registers, on all cores.
 _PAGE = Path(__file__).resolve().parents[1] / "docs" / "tutorial.md"

@@ -48,13 +48,8 @@ def test_an_added_kernel_runs_and_does_not_change_what_auto_picks(before, tmp_pa
     shutil.copytree(OPS, ops)
     cpu = ops / "conv" / "cpu"
     (cpu / "extra.cpp").write_text((cpu / "naive.cpp").read_text(encoding="utf-8").replace("conv_naive", "conv_extra"))
-    put(
-        cpu / "kernels.h",
-        "^fops_status conv_naive",
-        "fops_status conv_extra(ARGUMENTS);\n".replace(
-            "ARGUMENTS", "const fops_conv&, const void* x, const float* k, float* y, void*"
-        ),
-    )
+    parameters = "const fops_conv&, const void* x, const float* k, float* y, void*"
+    put(cpu / "kernels.h", "^fops_status conv_naive", f"fops_status conv_extra({parameters});\n")
     line = '    {"extra", "a copy of another one", "", "float32", any, conv_extra},\n'
     put(cpu / "table.cpp", f'^    {{"{before}"' if before else r"^};", line)
     mxnet = Path(sysconfig.get_path("platlib")) / "mxnet"

@@ -93,30 +93,17 @@ def _dataset(folder: Path, magic: int, shape, count: int) -> None:
 def _network(folder: Path) -> None:
     """Write a valid checkpoint, fa2017's network with random weights, under several names, some of them hostile."""
     from fashion_infer.checkpoints import editions, hdf5
-    from fashion_infer.checkpoints.checkpoint import Checkpoint
-    from fashion_infer.graph import symbol
 
     edition = editions.get("fa2017")
-    random = np.random.default_rng(0)
-    text = symbol.build(edition.layers, edition.shape, "custom")
-    shapes = {
-        "new0_weight": (50, 1, 5, 5),
-        "fullyconnected0_weight": (500, 7200),
-        "fullyconnected0_bias": (500,),
-        "fullyconnected1_weight": (10, 500),
-        "fullyconnected1_bias": (10,),
-    }
-    # The largest weight has equal rows, so that the file is small.
-    weights = {name: random.integers(-1, 2, shape).astype(np.float32) * 0.01 for name, shape in shapes.items()}
-    weights["fullyconnected0_weight"][:] = weights["fullyconnected0_weight"][:1]
+    found = hostile_checkpoints.network(layers=edition.layers, shape=edition.shape)
+    largest = found.weights["fullyconnected0_weight"]
+    largest[:] = largest[:1]  # equal rows, so that the file is small
     whole = path(folder, "whole") + ".h5"
-    hdf5.save(whole, Checkpoint(text, weights, {"edition": "fa2017"}))
+    hdf5.save(whole, found._replace(attributes={"edition": "fa2017"}))
     for name in ("newline", "escape", "latin"):
         shutil.copy(whole, path(folder, name) + ".h5")
-    Path(path(folder, "whole-symbol.json")).write_text(json.dumps(json.loads(text)), encoding="utf-8")
+    Path(path(folder, "whole-symbol.json")).write_text(json.dumps(json.loads(found.symbol)), encoding="utf-8")
 
-
-# ---- Files.
 
 NODES = {"null-node": 3, "full-node": 7}  # character devices and their minor numbers
 _ZEROS = gzip.compress(bytes(1 << 20))  # a gzip file may consist of several members in a row

@@ -10,10 +10,8 @@ import pytest
 
 from fashion_infer import infer
 from fashion_infer.checkpoints import editions, zoo
-from fashion_infer.data import dataset
 from fashion_infer.inference import model
 from fashion_infer.inference.predictor import Predictor
-from fashion_infer.library import kernels
 from fashion_infer.request import Request
 
 MODELS = list(zoo.MODELS)
@@ -69,28 +67,6 @@ def test_both_operators_make_the_same_predictions(model, source, result):
     count = len(list(editions.convolution_shapes(editions.get(zoo.get(model).edition))))
     assert [name for name, _ in custom.op_times] == [f"{prefix}{i}" for i in range(count)] and builtin.op_times == []
     assert np.abs(custom.scores - builtin.scores).max() < 1e-4
-
-
-@pytest.mark.parametrize(
-    "kernel, n, batch_size", [("naive", 100, 40), ("shifted", 1000, 377), ("direct", 901, 299), ("auto", 1000, 400)]
-)
-def test_kernels_and_batch_sizes_make_the_same_predictions(kernel, n, batch_size, source, result):
-    whole = result("ece408-high", source, "operator", "custom")
-    other = infer(n=n, data=source, backend="cpu", kernel=kernel, batch_size=batch_size, threads=3, mode="operator")
-    assert np.array_equal(whole.predictions[:n], other.predictions)
-    chosen = kernels.chosen_kernel((1, 1, 28, 28), (50, 1, 5, 5))
-    assert other.layers[0].kernel == (chosen if kernel == "auto" else kernel)
-    assert (other.batch_size, other.threads, other.n) == (batch_size, 3, n)
-
-
-@pytest.mark.parametrize("n", [1, 999])
-def test_subsets_are_the_first_images(n, source, result):
-    images = dataset.load(10000, source=source)
-    part = infer(n=n, data=source, backend="cpu")
-    assert part.n == n == len(part.predictions) == len(part.scores)
-    assert np.array_equal(part.labels, images.labels[:n])
-    assert part.correctness == np.mean(part.predictions == images.labels[:n])
-    assert np.array_equal(part.predictions, result("ece408-high", source, "fused", "custom").predictions[:n])
 
 
 FIVE_LINES = r"""Loading fashion-mnist data... done

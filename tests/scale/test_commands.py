@@ -51,10 +51,9 @@ def test_a_custom_dataset(invoke, images, tmp_path):
     for name, array in zip(("images", "labels"), images):
         np.save(tmp_path / f"{name}.npy", array)
     words = ("run", "--backend", "cpu", "--data", "own", "--data-dir", tmp_path)
-    known = invoke(*words)[1].splitlines()[-8:]
     code, out, err = invoke(*words, "--out", tmp_path / "out")
     correctness = [line for line in out.splitlines() if line.startswith("Correctness")]
-    assert code == 0 and only_progress(err) and correctness[0].endswith("Data: own") and known
+    assert code == 0 and only_progress(err) and correctness[0].endswith("Data: own")
     one = infer(data="own", data_dir=tmp_path, backend="cpu")
     assert correctness == [f"Correctness: {one.correctness} Model: ece408-high Data: own"]
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import gzip
-import io
 import itertools
 import struct
 
@@ -13,6 +12,7 @@ import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from image_files import grey_png
 from PIL import Image
 from pyarrow import parquet
 
@@ -32,12 +32,6 @@ def write_parquet(path, values, name="image", **options):
     parquet.write_table(pyarrow.table({"other": pyarrow.array(range(len(values))), name: values}), path, **options)
 
 
-def png(picture):
-    content = io.BytesIO()
-    Image.fromarray(picture).save(content, "PNG")
-    return content.getvalue()
-
-
 # Ways to store images (n,28,28) in a column of a table.
 COLUMNS = {
     "flat lists": lambda x: pyarrow.array(x.reshape(len(x), -1).tolist(), pyarrow.list_(pyarrow.uint8())),
@@ -45,8 +39,8 @@ COLUMNS = {
     "lists of one size": lambda x: pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(x.reshape(-1)), 784),
     "bytes": lambda x: pyarrow.array([one.tobytes() for one in x]),
     "a tensor": lambda x: pyarrow.FixedShapeTensorArray.from_numpy_ndarray(np.ascontiguousarray(x)),
-    "PNG": lambda x: pyarrow.array([png(one) for one in x]),
-    "a struct of PNG": lambda x: pyarrow.array([{"bytes": png(one), "path": "x.png"} for one in x]),
+    "PNG": lambda x: pyarrow.array([grey_png(one) for one in x]),
+    "a struct of PNG": lambda x: pyarrow.array([{"bytes": grey_png(one), "path": "x.png"} for one in x]),
 }
 
 
@@ -121,7 +115,7 @@ BAD = {
     "flat.npy": lambda x: image_files.npy(x.reshape(-1)),
     "floats.npy": lambda x: image_files.npy(x / 255),
     "cut.parquet": lambda x: b"PAR1" + bytes(50),
-    "cut.png": lambda x: png(x[0])[:60],
+    "cut.png": lambda x: grey_png(x[0])[:60],
 }
 
 
@@ -154,7 +148,7 @@ def test_columns_without_valid_images(tmp_path, values):
 def test_a_picture_given_only_by_its_path(images, tmp_path):
     write_parquet(
         tmp_path / "a.parquet",
-        pyarrow.array([{"bytes": png(images[0][0, 0]), "path": "x.png"}, {"bytes": None, "path": "y.png"}]),
+        pyarrow.array([{"bytes": grey_png(images[0][0, 0]), "path": "x.png"}, {"bytes": None, "path": "y.png"}]),
     )
     with pytest.raises(DataError, match="not its bytes"):
         read_all([tmp_path / "a.parquet"], 3)

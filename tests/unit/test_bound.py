@@ -9,8 +9,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fashion_infer import _mxnet
-from fashion_infer._mxnet import plugin
 from fashion_infer.graph.layers import Convolution, Dense, MaxPool, Tanh
 from fashion_infer.library import kernels
 
@@ -151,17 +149,3 @@ def test_a_pool_after_a_convolution_keeps_nan(value, pool):
         x[np.arange(38), 0, row, np.arange(38)] = value
         weights = {"convolution0_weight": np.ones((1, 1, 1, 1), np.float32)}
         check(chain.fused(weights).forward(x), bounds.forward(chain.layers, weights, x))
-
-
-@given(KIND, KIND, SEED)
-@settings(max_examples=profiles.examples(8))
-def test_operator_mode(kind, weights, seed):
-    plugin.load_operators()
-    mx = _mxnet.load()
-    rng = np.random.default_rng(seed)
-    chain = chains.Chain([Convolution(7, 5)], (3, 14, 13))
-    x, weight = inputs.draw(kind, rng, (2, 3, 14, 13)), inputs.draw(weights, rng, (7, 3, 5, 5)).astype(np.float32)
-    arguments = {"data": mx.nd.array(x, dtype=x.dtype), "convolution0_weight": mx.nd.array(weight)}
-    with _mxnet.quiet():
-        executor = chain.mxnet(mx, "custom").bind(mx.cpu(), args=arguments, grad_req="null")
-    check(executor.forward(is_train=False)[0].asnumpy(), convolution(x, weight))

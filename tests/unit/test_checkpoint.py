@@ -4,6 +4,7 @@ import fcntl
 import random
 
 import h5py
+import hostile_checkpoints
 import mutate
 import numpy as np
 import profiles
@@ -11,25 +12,18 @@ import pytest
 
 from fashion_infer import _mxnet
 from fashion_infer._mxnet import plugin
-from fashion_infer.checkpoints import checkpoint, editions, hdf5, load, mxnet_pair
+from fashion_infer.checkpoints import editions, hdf5, load, mxnet_pair
 from fashion_infer.errors import CheckpointError, UsageError
 from fashion_infer.graph import symbol
 
 
 @pytest.fixture(scope="module")
 def original():
-    rng = np.random.default_rng(0)
-    weights = {
-        "new0_weight": rng.standard_normal((50, 1, 5, 5)),
-        "fullyconnected0_weight": np.resize(rng.standard_normal(997), (500, 7200)),  # compresses fast
-        "fullyconnected0_bias": rng.standard_normal(500),
-        "fullyconnected1_weight": rng.standard_normal((10, 500)),
-        "fullyconnected1_bias": rng.standard_normal(10),
-    }
-    weights = {name: value.astype(np.float32) for name, value in weights.items()}
     edition = editions.get("fa2017")
-    text = symbol.build(edition.layers, edition.shape)
-    return checkpoint.Checkpoint(text, weights, {"edition": "fa2017", "seed": 3, "correctness": 0.5})
+    found = hostile_checkpoints.network(layers=edition.layers, shape=edition.shape)
+    largest = found.weights["fullyconnected0_weight"]
+    largest[...] = np.resize(largest.ravel()[:997], largest.shape)  # compresses fast
+    return found._replace(attributes={"edition": "fa2017", "seed": 3, "correctness": 0.5})
 
 
 def same_bits(a, b):
@@ -119,9 +113,6 @@ def test_files_of_old_mxnet_versions(version, tmp_path):
     path.write_bytes(old_params(version, "arg:w", array))
     assert np.array_equal(mxnet_pair.read_params(path)["arg:w"], array)
     assert np.array_equal(mx.nd.load(str(path))["arg:w"].asnumpy(), array)  # `old_params` writes MXNet's format
-
-
-# ---- Damaged files.
 
 
 def refused(path, epoch=1):

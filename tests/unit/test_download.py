@@ -38,6 +38,11 @@ class Server(http.server.ThreadingHTTPServer):
         self.release = threading.Event()
         threading.Thread(target=self.serve_forever, args=[0.02], daemon=True).start()
 
+    def __exit__(self, *error):
+        self.release.set()
+        self.shutdown()
+        super().__exit__(*error)
+
     def url(self, behaviour):
         return f"http://127.0.0.1:{self.server_port}/{behaviour}"
 
@@ -83,16 +88,13 @@ class Handler(http.server.BaseHTTPRequestHandler):
 def server(bare, monkeypatch):
     for name in NAMES:
         monkeypatch.setitem(locate.MD5, name, hashlib.md5(CONTENT[name]).hexdigest())
-    server = Server()
+    with Server() as server:
 
-    def use(*behaviours):
-        monkeypatch.setenv("FASHION_INFER_MIRRORS", " ".join(server.url(b) for b in behaviours))
-        return server
+        def use(*behaviours):
+            monkeypatch.setenv("FASHION_INFER_MIRRORS", " ".join(server.url(b) for b in behaviours))
+            return server
 
-    yield use
-    server.release.set()
-    server.shutdown()
-    server.server_close()
+        yield use
 
 
 def whole(folder):
@@ -196,13 +198,6 @@ def test_a_file_in_the_cache_that_is_too_large_is_not_read(server, bare):
     assert whole(folder)
 
 
-def test_read_only_folder(server, tmp_path):
-    server("good")
-    (tmp_path / "file").write_text("")  # not even root can create a folder below a file
-    with pytest.raises(DataError):
-        locate.fetch(tmp_path / "file" / "folder")
-
-
 def test_full_disk(server, tmp_path, monkeypatch):
     import pooch.downloaders
 
@@ -270,16 +265,9 @@ def served(bare, monkeypatch, tmp_path):
     path = tmp_path / "low-0001.params"
     original = originals.ORIGINALS["ece408-low"]._replace(blob=retrieve.git_blob(path))
     monkeypatch.setitem(originals.ORIGINALS, "ece408-low", original)
-    server = Server()
-    server.content = {original.file: path.read_bytes()}
-
-    def behave(name):
-        monkeypatch.setenv("FASHION_INFER_ORIGINALS", server.url(name))
-
-    yield behave
-    server.release.set()
-    server.shutdown()
-    server.server_close()
+    with Server() as server:
+        server.content = {original.file: path.read_bytes()}
+        yield lambda name: monkeypatch.setenv("FASHION_INFER_ORIGINALS", server.url(name))
 
 
 def test_originals_are_fetched_and_run(served, invoke):

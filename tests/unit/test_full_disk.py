@@ -5,8 +5,6 @@ import json
 import os
 import random
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import profiles
@@ -49,7 +47,7 @@ COMMANDS = {
 
 
 @pytest.fixture
-def run_command(bare):
+def run_command(bare, run_program):
     """A function that runs a command in a folder with a kernel file; it returns the folder and the finished process.
 
     Writing fails from the given step on, or never if the step is 0.
@@ -62,14 +60,8 @@ def run_command(bare):
         (here / "work").mkdir(parents=True)
         (here / "work" / "conv.cpp").write_text(KERNEL)
         known = {"PYTHONPATH": f"{bare / 'site'}{os.pathsep}{ROOT}", "XDG_CACHE_HOME": str(here / "cache")}
-        return here / "work", subprocess.run(
-            [sys.executable, "-m", "fashion_infer", *command.split()],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            cwd=here / "work",
-            env={**os.environ, **known, "FULL_BELOW": str(here / full), "FULL_AT": str(step)},
-        )
+        environment = {**os.environ, **known, "FULL_BELOW": str(here / full), "FULL_AT": str(step)}
+        return here / "work", run_program(*command.split(), timeout=120, cwd=here / "work", env=environment)
 
     return call
 

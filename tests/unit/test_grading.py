@@ -38,9 +38,6 @@ SMALL = str(ROOT / "tests" / "attacks" / "rubric.toml")
 HONEST = ROOT / "fashion_infer" / "kernel_files" / "templates" / "conv.cpp"
 
 
-# ---- Rubrics.
-
-
 @pytest.mark.parametrize("edition", [*editions.EDITIONS, "sp2023"])
 def test_default_rubrics(edition):
     found = rubric.default(edition)
@@ -172,6 +169,7 @@ WRONGS = {
     "limits.seconds must be a number": ("\nseconds = 120", "\nseconds = -1"),
     "true or false": ("times = true", 'times = "yes"'),
     "pionts is not known": ("points = 50", "pionts = 50"),
+    "a rubric has 1 to": (TEXT, 'edition = "fa2017"\ncheck = []'),
 }
 
 
@@ -197,9 +195,6 @@ def test_points_fall_as_time_rises(times, between, ms):
     assert [check.share(time) for time in times] == pytest.approx(list(shares), abs=1e-9)
     if between == "stepped":
         assert check.share(ms) in {*shares, 0.0}
-
-
-# ---- The referee and its worker.
 
 
 def session_hears(message, ask):
@@ -257,9 +252,6 @@ def test_a_closed_channel_is_a_broken_submission():
 
     with pytest.raises(Broken):
         session_hears(b"x", ask)
-
-
-# ---- Verdicts and their formats.
 
 
 def a_verdict(status="judged", found=(), printed="", failed=False, show=None):
@@ -450,9 +442,6 @@ def test_invalid_verdicts_and_rubrics_are_one_line_errors(text, tmp_path, invoke
     for arguments, expected in ((["--repeat", path], 3), ([HONEST, "--rubric", path], 2)):
         code, _, err = invoke("grade", *arguments)
         assert code == expected and err.count("\n") == 1, err
-
-
-# ---- The command `grade`.
 
 
 def test_invalid_arguments_are_refused_first(invoke, tmp_path):

@@ -37,6 +37,12 @@ def asked(tmp_path_factory):
         yield rubric.read(str(ATTACKS / "rubric.toml"))
 
 
+@pytest.fixture
+def room(tmp_path):
+    (tmp_path / "room").mkdir()
+    return tmp_path / "room"
+
+
 @NEEDS
 @pytest.mark.parametrize("path", drawn(FILES, 2), ids=lambda path: path.stem)
 def test_an_attack_gets_its_verdict_and_the_grader_still_works(path, asked):
@@ -182,12 +188,11 @@ def test_damaged_sources_and_archives_are_read_or_refused(source, suffix, change
 
 
 @pytest.mark.parametrize("name", ["cut.zip", "cut.tar.gz", "packed.7z"])
-def test_what_is_no_archive_is_not_read_as_a_kernel(tmp_path, name):
+def test_what_is_no_archive_is_not_read_as_a_kernel(tmp_path, room, name):
     source = tmp_path / name
     source.write_bytes(packed(tmp_path / "one.zip", FILE).read_bytes()[:50])
-    (tmp_path / "room").mkdir()
     with pytest.raises(archives.Refused) as refused:
-        reading.read(source, tmp_path / "room", reading.Wanted())
+        reading.read(source, room, reading.Wanted())
     assert "kernel" not in str(refused.value)
 
 
@@ -206,10 +211,9 @@ def test_one_of_several_kernels_can_be_named_as_advised(tmp_path, suffix):
     assert reading.read(source, tmp_path / "second", reading.Wanted()).backend == "cpu"
 
 
-def test_folders_with_links_and_hidden_files(tmp_path):
-    folder, room = tmp_path / "team", tmp_path / "room"
+def test_folders_with_links_and_hidden_files(tmp_path, room):
+    folder = tmp_path / "team"
     (folder / ".git").mkdir(parents=True)
-    room.mkdir()
     (folder / ".git" / "config").write_text("secret")
     (folder / "conv.cpp").write_bytes(CODE)
     assert submission.stage(folder, room).files == ("conv.cpp",)
@@ -218,14 +222,12 @@ def test_folders_with_links_and_hidden_files(tmp_path):
         submission.stage(folder, room)
 
 
-def test_headers_outside_the_files_folder_are_not_taken(tmp_path):
+def test_headers_outside_the_files_folder_are_not_taken(tmp_path, room):
     (tmp_path / "secret.h").write_text("int secret;")
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "mine.h").write_text("int mine;")
     file = tmp_path / "team" / "conv.cpp"
     file.write_bytes(b'#include "mine.h"\n#include "../secret.h"\n' + CODE)
-    room = tmp_path / "room"
-    room.mkdir()
     assert submission.stage(file, room).files == ("conv.cpp", "mine.h")
 
 
@@ -271,26 +273,24 @@ def test_a_submission_may_include_files_that_have_no_kernel(tmp_path, asked):
 
 @NEEDS
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_submissions_are_refused(name, tmp_path, monkeypatch):
+def test_hostile_submissions_are_refused(name, tmp_path, room, monkeypatch):
     monkeypatch.setattr(reading, "_SECONDS", 3.0)
-    (tmp_path / "room").mkdir()
     (tmp_path / name).write_bytes(HOSTILE[name]())
     for held in (available(), available()._replace(bubblewrap=None)):
         with pytest.raises(submission.Refused):
-            submission.stage(tmp_path / name, tmp_path / "room", layers=held)
-    assert list((tmp_path / "room").iterdir()) == []
+            submission.stage(tmp_path / name, room, layers=held)
+    assert list(room.iterdir()) == []
 
 
 @NEEDS
-def test_staging_in_a_sandbox_gives_the_same(tmp_path):
-    (tmp_path / "room").mkdir()
+def test_staging_in_a_sandbox_gives_the_same(tmp_path, room):
     (tmp_path / "mine.h").write_text("")
     file = tmp_path / "conv.cpp"
     file.write_bytes(b'#include "mine.h"\n#include "%b"\n#include "a\0b"\n' % (b"a" * 5000) + CODE)
-    plain = submission.stage(file, tmp_path / "room")
+    plain = submission.stage(file, room)
     assert plain.files == ("conv.cpp", "mine.h") and plain.kernel.format.name == "c-cpu"
     for held in (available(), available()._replace(bubblewrap=None)):
-        assert submission.stage(file, tmp_path / "room", layers=held) == plain
+        assert submission.stage(file, room, layers=held) == plain
 
 
 ERRORS = [RecursionError(), MemoryError(), BrokenPipeError(), ValueError("no"), KeyError("a")]

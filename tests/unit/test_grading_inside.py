@@ -303,15 +303,25 @@ def test_processes_and_files_may_have_any_name(tmp_path):
 SPINS = "import threading\nfor _ in range(3): threading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()"
 
 
-@HELD
-@pytest.mark.parametrize("held", WITH)
-def test_running_while_frozen_is_broken(held):
-    box = Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 32))
-    running = start(box, held, [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
+@contextlib.contextmanager
+def spinning(held, threads):
+    """A box that allows so many threads, after it has started four."""
+    running = start(
+        Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, threads)), held, [PYTHON, "-I", "-S", "-B", "-c", SPINS], ()
+    )
     try:
         while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
             time.sleep(0.01)
         running.settle()
+        yield running
+    finally:
+        running.kill()
+
+
+@HELD
+@pytest.mark.parametrize("held", WITH)
+def test_running_while_frozen_is_broken(held):
+    with spinning(held, 32) as running:
         for _ in range(20):  # freezing and thawing alone is not reported
             running.freeze()
             time.sleep(0.005)
@@ -325,23 +335,13 @@ def test_running_while_frozen_is_broken(held):
             os.kill(pid, signal.SIGSTOP)
         with pytest.raises(Broken):
             running.thaw()
-    finally:
-        running.kill()
 
 
 @HELD
 @pytest.mark.parametrize("held", WITH)
 def test_freezing_checks_the_number_of_threads(held):
-    box = Box(Limits(60, 256 << 20, 1 << 20, 1 << 16, 2))
-    running = start(box, held._replace(cgroup=False), [PYTHON, "-I", "-S", "-B", "-c", SPINS], ())
-    try:
-        while sum(len(os.listdir(f"/proc/{pid}/task")) for pid in running.members()) < 4:
-            time.sleep(0.01)
-        running.settle()
-        with pytest.raises(Broken, match="2 threads"):
-            running.freeze()
-    finally:
-        running.kill()
+    with spinning(held._replace(cgroup=False), 2) as running, pytest.raises(Broken, match="2 threads"):
+        running.freeze()
 
 
 MANY = """

@@ -15,9 +15,6 @@ from fashion_infer.errors import CheckpointError
 MODES = ("operator", "fused")
 
 
-# ---- HDF5.
-
-
 @pytest.mark.parametrize("what", WEIGHTS)
 def test_malicious_weights_are_refused_before_they_are_read(what, tmp_path):
     path = small_hdf5(tmp_path / "a.h5", WEIGHTS[what])
@@ -56,13 +53,9 @@ def test_the_confined_process_reads_all_contents(tmp_path):
     }
 
 
-def test_a_file_that_hdf5_never_finishes_reading(tmp_path, monkeypatch):
-    monkeypatch.setattr(confined, "_CPU_SECONDS", 1)
-    with pytest.raises(CheckpointError):
-        load.load(hostile_checkpoints.endless(tmp_path / "a.h5"))
-
-
-@pytest.mark.parametrize("does", ["import os; os.kill(os.getpid(), 11)", "print('{}')", "import time; time.sleep(60)"])
+@pytest.mark.parametrize(
+    "does", ["import os; os.kill(os.getpid(), 11)", "print('{}')", "import time; time.sleep(60)", "while True: pass"]
+)
 def test_misbehaviour_of_the_confined_process(does, tmp_path, monkeypatch):
     code = f"import sys; del sys.path[0]; from fashion_infer.checkpoints import confined; confined._confine(1)\n{does}"
     monkeypatch.setattr(confined, "_CHILD", code)
@@ -104,9 +97,6 @@ def test_an_import_that_cannot_be_written(limit, tmp_path, run_python):
         assert done.returncode == 0, done.stderr
 
 
-# ---- Files .params.
-
-
 @pytest.mark.parametrize("what", PARAMS)
 def test_sizes_in_a_params_file_are_checked(what, tmp_path):
     path = tmp_path / "a.params"
@@ -142,9 +132,6 @@ def test_fifos_do_not_hang(which, tmp_path):
         load.load(prefix)
     with pytest.raises(CheckpointError):
         load.load(prefix + which)
-
-
-# ---- Weights.
 
 
 def test_weights_that_are_rounded_are_named(tmp_path, invoke):

@@ -23,27 +23,25 @@ def ended(process):
     return process.returncode, err
 
 
-def test_an_interrupt_in_generated_code(tmp_path, monkeypatch, interruptible):
-    """Dataclasses and named tuples generate code during an import. CPython remembers such an interrupt even if it is
-    caught; then `python -m` once ended with -2.
-    """
-    (tmp_path / "slow.py").write_text(
+# Name of a module: its text, and the module to run. Dataclasses and named tuples generate code during an import.
+# CPython remembers such an interrupt even if it is caught; then `python -m` once ended with -2.
+STARTS = {
+    "slow": (
         "import time\nfrom fashion_infer.cli import main\n\n\n"
         "def call(argv):\n    exec('print(1, flush=True); time.sleep(60)', {'time': time})\n\n\n"
-        "main._call = call\nmain.main()\n"
-    )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{ROOT}")
-    process = interruptible([sys.executable, "-m", "slow"])
-    assert process.stdout.readline() == "1\n"
-    process.send_signal(signal.SIGINT)
-    assert ended(process) == INTERRUPTED
+        "main._call = call\nmain.main()\n",
+        "slow",
+    ),
+    "click": ("import time; print(1, flush=True); time.sleep(60)", "fashion_infer"),
+}
 
 
-def test_ctrl_c_while_the_program_starts(tmp_path, interruptible):
-    (tmp_path / "click.py").write_text("import time; print(1, flush=True); time.sleep(60)")
-    process = interruptible(
-        [sys.executable, "-m", "fashion_infer"], env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
-    )
+@pytest.mark.parametrize("name", STARTS)
+def test_ctrl_c_in_generated_code_or_while_the_program_starts(name, tmp_path, interruptible):
+    text, module = STARTS[name]
+    (tmp_path / f"{name}.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"}
+    process = interruptible([sys.executable, "-m", module], env=environment)
     assert process.stdout.readline() == "1\n"
     process.send_signal(signal.SIGINT)
     assert ended(process) == INTERRUPTED

@@ -189,12 +189,6 @@ def test_values_of_unknown_scale_are_refused(values, tmp_path):
         pictures.read(str(tmp_path / "a.tiff"))
 
 
-def png(values):
-    """Return the bytes of a grey PNG with 8 or 16 bits per pixel."""
-    rows = b"".join(b"\0" + row.astype(values.dtype.newbyteorder(">")).tobytes() for row in values)
-    return image_files.png(*reversed(values.shape), 8 * values.dtype.itemsize, rows)
-
-
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("suffix", ["png", "pgm", "tiff"])
 def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
@@ -204,7 +198,7 @@ def test_16_bits_are_the_same_picture_as_8(suffix, dark, tmp_path, rng):
     paths = [tmp_path / f"{bits}.{suffix}" for bits in (8, 16)]
     if suffix == "png":
         for path, values in zip(paths, (level, wide)):
-            path.write_bytes(png(values))
+            path.write_bytes(image_files.grey_png(values))
     elif suffix == "pgm":
         paths[0].write_bytes(b"P5 40 40 255\n" + level.tobytes())
         paths[1].write_bytes(b"P5 40 40 65535\n" + wide.astype(">u2").tobytes())

@@ -6,6 +6,7 @@ import math
 import sys
 import tempfile
 import types
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
@@ -30,9 +31,6 @@ MANGLED = "_ZN4fops3runEPKff"
 
 def made(kind, name, start, duration, lane="a", size=0):
     return Record(kind, name, start, duration, lane, size)
-
-
-# ---- Tables.
 
 
 def test_a_table():
@@ -99,9 +97,6 @@ def test_demangle():
     assert records.demangle("_Znonsense") == "_Znonsense"
 
 
-# ---- Timeline.
-
-
 def test_trace(tmp_path):
     found = [
         made(KERNEL, "k", 2_000, 1_000, "device 0, stream 7"),
@@ -151,27 +146,11 @@ def test_consecutive_slices_do_not_overlap_in_a_viewer(start, lengths):
         assert int(1000 * one["ts"]) + int(1000 * one["dur"]) <= int(1000 * other["ts"])
 
 
-# ---- CUPTI.
-
-
-class _Names:
-    """An enumeration as in cupti-python: attributes are numbers, and calling it with a number gives an object with a
-    name.
-    """
-
-    def __init__(self, **values):
-        self._by_value = {v: types.SimpleNamespace(name=k) for k, v in values.items()}
-        vars(self).update(values)
-
-    def __call__(self, value):
-        return self._by_value[value]
-
-
 class FakeCupti(types.ModuleType):
     """A fake of the module cupti.cupti. A flush delivers the pending records of the enabled kinds."""
 
-    ActivityKind = _Names(MEMCPY=1, MEMSET=2, DRIVER=4, RUNTIME=5, CONCURRENT_KERNEL=10)
-    ActivityMemcpyKind = _Names(HTOD=1, DTOH=2)
+    ActivityKind = IntEnum("Kind", {"MEMCPY": 1, "MEMSET": 2, "DRIVER": 4, "RUNTIME": 5, "CONCURRENT_KERNEL": 10})
+    ActivityMemcpyKind = IntEnum("ActivityMemcpyKind", "HTOD DTOH")
     CallbackDomain = types.SimpleNamespace(DRIVER_API=1, RUNTIME_API=2)
     refuses = False
 
@@ -281,9 +260,6 @@ def test_missing_cupti(monkeypatch, invoke):
     assert status == 4 and installation.extra("profile") in err and len(err.splitlines()) == 1
 
 
-# ---- MXNet.
-
-
 def event(phase, name, ts, cat="operator", tid=1):
     return {"ph": phase, "name": name, "ts": ts, "cat": cat, "tid": tid, "pid": 0}
 
@@ -336,8 +312,6 @@ def test_nodes_get_their_layers_names():
     known = [node.name for node in mxnet.with_layer_names(nodes[:2], layers)]
     assert known == ["New(new0)", "Activation"]  # unknown layer
 
-
-# ---- Stages and throughput.
 
 CONV = ConvolutionShape(10, 1, 28, 28, 50, 5)
 DENSE = ConvolutionShape(10, 7200, 1, 1, 500, 1)
@@ -394,9 +368,6 @@ def test_usage_has_the_format_of_time(wall, text):
     share = int(100 * 6.504 / wall)
     assert first == f"6.00user 0.50system {text}elapsed {share}%CPU (0avgtext+0avgdata 256000maxresident)k"
     assert second == "3inputs+4outputs (1major+2minor)pagefaults 0swaps"
-
-
-# ---- The command on a CPU.
 
 
 @pytest.mark.parametrize("mode", ["operator", "fused"])
