@@ -56,3 +56,25 @@ def browser():
         started.new_context = patient
         yield started
         started.close()
+
+
+@pytest.fixture
+def new_page(browser):
+    """A function that opens a page of the browser.
+
+    The page's list `said` has console messages, errors and dialogs; `asked` has the URLs of all requests.
+    """
+
+    def open_(width=1000, scheme="light", **options):
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **options)
+        page = context.new_page()
+        page.said, page.asked = [], []
+        page.on("console", lambda message: page.said.append(message.text))
+        page.on("pageerror", lambda error: page.said.append(str(error)))
+        page.on("dialog", lambda dialog: page.said.append(dialog.message))
+        page.on("request", lambda request: page.asked.append(request.url))
+        return page
+
+    yield open_
+    for context in browser.contexts:
+        context.close()

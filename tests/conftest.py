@@ -23,7 +23,7 @@ with pytest.MonkeyPatch.context() as patch:
 # The dataset of a machine whose checkouts share one copy, next to their folders.
 import profiles  # noqa: E402
 import skips  # noqa: E402
-from chromium import browser  # noqa: E402, F401
+from chromium import browser, new_page  # noqa: E402, F401
 from small_report import small_report, torch  # noqa: E402, F401
 
 _SHARED = ROOT.parent / "shared" / "fashion-mnist"
@@ -169,3 +169,16 @@ def interruptible():
         )
 
     return start
+
+
+@pytest.fixture(scope="module")
+def ray_head():
+    """A Ray cluster of only a head, which runs no tasks: it has no CPU. It notices dead nodes in seconds."""
+    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_AUTO_CONNECT="0", PYTHONPATH=str(ROOT))
+    from ray.cluster_utils import Cluster
+
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 4}
+    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20, "_system_config": quick}
+    made = Cluster(initialize_head=True, head_node_args=head)
+    yield made
+    made.shutdown()

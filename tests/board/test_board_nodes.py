@@ -19,25 +19,12 @@ no_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray
 pytestmark = [no_ray, pytest.mark.slow]
 
 
-@pytest.fixture(scope="module")
-def head():
-    """A Ray head without a CPU, and this process attached to it. The head keeps running when all nodes are lost."""
-    os.environ.update(RAY_USAGE_STATS_ENABLED="0", PYTHONPATH=str(board_trial.ROOT))
-    from ray.cluster_utils import Cluster
-
-    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 4}
-    head = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20, "_system_config": quick}
-    made = Cluster(initialize_head=True, head_node_args=head)
-    yield made
-    made.shutdown()
-
-
 @pytest.fixture
-def cluster(head):
+def cluster(ray_head):
     """The head, without nodes. The nodes that a test adds are removed after it."""
-    yield head
-    for node in list(head.worker_nodes):
-        head.remove_node(node, allow_graceful=False)
+    yield ray_head
+    for node in list(ray_head.worker_nodes):
+        ray_head.remove_node(node, allow_graceful=False)
 
 
 @pytest.fixture

@@ -60,30 +60,17 @@ def board(browser, tmp_path_factory):
 
 
 @pytest.fixture
-def opened(browser, board):
-    """A function that opens a page of the browser, signed in as a person. `said` and `asked` of the page are lists.
-
-    `said` has console messages, errors and dialogs; `asked` has the URLs of requests.
-    """
-    contexts = []
+def opened(new_page, board):
+    """A function that opens a page, signed in as a person."""
 
     def open_(name=None, width=1000, scheme="light", **options):
-        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **options)
-        contexts.append(context)
+        page = new_page(width, scheme, **options)
         if name:
-            context.add_cookies([{"name": "board", "value": board.cookies[name], "url": board.url}])
-        page = context.new_page()
-        page.said, page.asked = [], []
-        page.on("console", lambda message: page.said.append(message.text))
-        page.on("pageerror", lambda error: page.said.append(str(error)))
-        page.on("dialog", lambda dialog: page.said.append(dialog.message))
-        page.on("request", lambda request: page.asked.append(request.url))
+            page.context.add_cookies([{"name": "board", "value": board.cookies[name], "url": board.url}])
         page.go = lambda path: page.goto(board.url + board.paths.get(path, path), wait_until="load")
         return page
 
-    yield open_
-    for context in contexts:
-        context.close()
+    return open_
 
 
 @pytest.mark.parametrize("scheme, low, high", [("light", 200, 255), ("dark", 0, 60)])

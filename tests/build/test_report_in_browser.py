@@ -23,25 +23,13 @@ pytestmark = [pytest.mark.usefixtures("browser"), pytest.mark.slow]
 
 
 @pytest.fixture
-def opened(browser, small_report):
-    """The page's list `said` has console messages, errors and failed requests; `asked` has the URLs of all requests."""
-    contexts = []
-
+def opened(new_page, small_report):
     def open_(width=1000, scheme="light", address=None, **options):
-        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.said, page.asked = [], []
-        page.on("console", lambda message: page.said.append(message.text))
-        page.on("pageerror", lambda error: page.said.append(str(error)))
-        page.on("requestfailed", lambda request: page.said.append(request.url))
-        page.on("request", lambda request: page.asked.append(request.url))
+        page = new_page(width, scheme, **options)
         page.goto(address or small_report.page.as_uri(), wait_until="networkidle")
         return page
 
-    yield open_
-    for context in contexts:
-        context.close()
+    return open_
 
 
 def column(table, number):

@@ -29,9 +29,7 @@ pytestmark = [no_checkout, pytest.mark.slow]
 
 
 def build(root, out):
-    """Build the site of the tree `root` in the folder `out` with MkDocs, as `make docs` does; return the finished
-    process.
-    """
+    """Build the site of the tree `root` in the folder `out`, as `make docs` does; return the finished process."""
     for module in ("mkdocs", "material", "mkdocstrings"):
         pytest.importorskip(module)
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
@@ -89,12 +87,8 @@ def test_reference_has_what_the_package_exports(site):
 
 
 @pytest.mark.parametrize("width, scheme", VIEWS)
-def test_in_a_browser_from_disk(browser, site, width, scheme):
-    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    page, asked, said = context.new_page(), [], []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+def test_in_a_browser_from_disk(new_page, site, width, scheme):
+    page = new_page(width, scheme)
     for name in ("index.html", "docs/tutorial.html", "docs/kernels.html", "reference/commands.html"):
         page.goto((site / name).as_uri())
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
@@ -104,6 +98,5 @@ def test_in_a_browser_from_disk(browser, site, width, scheme):
     page.locator("[name=query]").press_sequentially("roofline")
     page.click("a.md-search-result__link >> nth=0")
     page.wait_for_url("**/docs/*.html*")
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
-    assert said == []
-    context.close()
+    assert [url for url in page.asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+    assert page.said == []

@@ -9,7 +9,6 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import profiles
@@ -23,25 +22,13 @@ from fashion_infer.scale.folder import ResultFolder
 
 no_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray needs Python 3.10 or newer")
 pytestmark = [no_ray, pytest.mark.slow]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def two_nodes():
-    """A cluster: a head without a CPU, which runs no tasks, and two nodes with one CPU each. It notices dead nodes in
-    seconds.
-    """
-    os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ENABLE_AUTO_CONNECT="0", PYTHONPATH=str(ROOT))
-    from ray.cluster_utils import Cluster
-
-    store = 100 << 20
-    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 4}
-    head = {"num_cpus": 0, "object_store_memory": store, "include_dashboard": False, "_system_config": quick}
-    made = Cluster(initialize_head=True, head_node_args=head)
+def two_nodes(ray_head):
     for _ in range(2):
-        made.add_node(num_cpus=1, object_store_memory=store)
-    yield made
-    made.shutdown()
+        ray_head.add_node(num_cpus=1, object_store_memory=100 << 20)
+    return ray_head
 
 
 def another_node(made):
@@ -58,9 +45,7 @@ def claim(planned):
 
 
 def check(folder, count, one_process=None):
-    """Check that the results have every image once, in order, and the classes and scores of `one_process` if it is
-    given.
-    """
+    """Check that the results have every image once, in order, and are those of `one_process` if it is given."""
     found = results.table(folder)
     assert np.array_equal(results.column(found, "index"), np.arange(count))
     if one_process is not None:
