@@ -132,6 +132,7 @@ STATEFUL = {
     "cached by a few numbers": (of_equal_numbers, {"unstable", "cached"}),
     "weights of the first call": (lambda it, y, _: exact(it.held[-1][0], it.held[0][1]), {"kept_weights"}),
     "wrong in one call": (lambda it, y, _: put(y, (0, 0, 0, 0), 7) if it.calls == 7 else y, {"unstable"}),
+    "memory that varies": (lambda it, y, at: y + it.calls * (it.calls == 7 or at.own == "number"), {"unstable"}),
     "cached": (lambda it, y, _: next((one for one in it.earlier if one.shape == y.shape), y), {"cached"}),
     "carries over": (
         lambda it, y, _: y + next((one for one in it.earlier[::-1] if one.shape == y.shape), 0 * y),
@@ -182,7 +183,7 @@ STATEFUL = {
 @pytest.mark.parametrize("name", STATEFUL)
 def test_state_is_found(name):
     change, codes = STATEFUL[name]
-    caller = ArrayCaller(Stateful(change), ("moved", "threads"), parallel=name.startswith(("race", "threads")))
+    caller = ArrayCaller(Stateful(change), ("moved", "own", "threads"), parallel=name.startswith(("race", "threads")))
     found = verdict(caller, many=300)
     assert found.code in codes and not found.right
 
