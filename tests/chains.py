@@ -51,11 +51,7 @@ class Chain:
         return found
 
     def items(self, n, kind="uint8", seed=1):
-        """Return n random items, (n, *shape) float32, or uint8 for the kind "uint8".
-
-        The other kinds are "pixels" (integers from 0 to 255), "reals" (from -1 to 1) and "normal" (normally
-        distributed).
-        """
+        """Return n random items (n, *shape) of the kind "uint8", "pixels" (0 to 255), "reals" (-1 to 1) or "normal"."""
         rng = np.random.default_rng([seed, 1])  # differs from the random numbers of the weights with this seed
         if kind == "reals":
             return rng.uniform(-1, 1, (n, *self.shape)).astype(np.float32)
@@ -119,10 +115,7 @@ def large():
 
 
 def many_channels():
-    """Return a Hypothesis strategy that draws (C, H, W, M, K) of layers that `direct` computes in chunks of channels.
-
-    Their shifted copies fill its cache two to five times, and there are enough filters for it to copy.
-    """
+    """Return a Hypothesis strategy of (C, H, W, M, K) of layers that `direct` computes in chunks of channels."""
     from hypothesis import strategies as st
 
     @st.composite

@@ -59,10 +59,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def temporary_folder(tmp_path_factory):
-    """The folder of temporary files, removed at the end: programs that a test kills cannot remove theirs.
-
-    Its path is short, because Ray and PostgreSQL have sockets below it.
-    """
+    """The folder of temporary files, also of killed programs. Its path is short, for sockets of Ray and PostgreSQL."""
     tmp_path_factory.getbasetemp()  # pytest's own folder is not in it
     folder = tempfile.mkdtemp(prefix="tests-")
     with pytest.MonkeyPatch.context() as patched:

@@ -14,10 +14,7 @@ NOW = datetime.now(timezone.utc)
 
 
 def verdict(op_ms=4.0, findings=(), printed="", n=10000, **other):
-    """Return a verdict for fa2020's two layers, in the form that `grade --json` prints.
-
-    `op_ms` is the total time of both layers in ms.
-    """
+    """Return a verdict for fa2020's two layers, which take `op_ms` in all, in the form that `grade --json` prints."""
     shapes = {1: [n, 1, 86, 86, 4, 7], 2: [n, 4, 40, 40, 16, 7]}
     parts = {1: 0.3 * op_ms, 2: 0.7 * op_ms}
     samples = [
@@ -94,10 +91,7 @@ def a_class(session, name="ece408-fa26", **other):
 
 
 def person(session, of_class, name, role="student", pseudonym=None, team=None):
-    """Create a person with a token; return both.
-
-    Any name is possible, because an old database may have names that the store refuses now.
-    """
+    """Create a person with a token; return both. Any name is possible, as in databases of older versions."""
     made = Person(
         class_id=of_class.id,
         name=name,

@@ -8,10 +8,7 @@ import numpy as np
 
 
 def idx(array):
-    """Return an IDX file as the format's page defines it.
-
-    It has two zero bytes, 8 for unsigned bytes, the number of dimensions, the sizes in big-endian order, and the data.
-    """
+    """Return an IDX file: two zeros, 8 for unsigned bytes, the number of dimensions, big-endian sizes, and the data."""
     head = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
     return head + np.ascontiguousarray(array, np.uint8).tobytes()
 

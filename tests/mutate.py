@@ -52,8 +52,6 @@ def damage_json(chance, value):
         value[key] = copy.deepcopy(chance.choice(ODD))
 
 
-# ---- Symbols: valid networks whose nodes are changed, and whose JSON is sometimes damaged.
-
 SHAPE = (1, 14, 14)
 NUMBERS = "0 1 2 3 5 7 13 14 15 28 100 4096 4097 65536 16777216 2147483647 2147483648 4294967296 -1 -2 -2147483648"
 NUMBERS = [*NUMBERS.split(), "18446744073709551616"]

@@ -36,10 +36,7 @@ def examples(count):
 
 
 def on_device(count):
-    """Return the Hypothesis settings of a property test on a GPU: `examples(count)` examples and no health checks.
-
-    Use them as a decorator of the test.
-    """
+    """Return the Hypothesis settings of a property test on a GPU: `examples(count)` examples and no health checks."""
     import hypothesis
 
     every = list(hypothesis.HealthCheck)

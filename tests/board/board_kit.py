@@ -7,9 +7,7 @@ from fashion_infer.board.store.models import Class, Person, SubmissionRow
 
 
 class Kit:
-    """A class "c" on the CPU with the students Ann, Bob and Cid, the assistant Ada and the instructor Ina. The kit has
-    its own clock.
-    """
+    """A class "c" on the CPU, with three students, an assistant and an instructor. The kit has its own clock."""
 
     def __init__(self, store, start):
         self.store, self.now, self.number = store, start, 0
@@ -32,9 +30,7 @@ class Kit:
         self.now += timedelta(seconds=seconds)
 
     def submit(self, who, content=None, seconds=1.0, **options):
-        """Submit as the person `who`, by default one second after the previous action; return the submission's
-        identifier.
-        """
+        """Submit as the person `who`, by default a second after the last action; return the submission's identifier."""
         self.pass_time(seconds)
         self.number += 1
         content = content if content is not None else f"kernel {self.number}".encode()

@@ -40,9 +40,7 @@ def emptied(kit):
 @given(order=st.lists(st.sampled_from(["Ann", "Bob", "Cid"]), min_size=1, max_size=12), burst=st.integers(0, 12))
 @SHARED
 def test_round_robin_then_first_come(small, order, burst):
-    """The oracle keeps a list per person. Among the people who were served least, the one whose submission arrived
-    first is next.
-    """
+    """The oracle keeps a list per person. The first submission of those who were served least is next."""
     kit = emptied(small)
     burst = min(burst, len(order))
     for who in order[:burst]:

@@ -200,9 +200,7 @@ def test_the_sessions_of_a_person_are_limited(app):
 
 @pytest.fixture
 def served(small, data, monkeypatch):
-    """The port of a service that runs in a thread with a request timeout of half a second, and the service's log
-    records.
-    """
+    """The port and the log of a service, in a thread, whose requests have half a second before they time out."""
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.5)
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.5)
     app = create_app(BoardSettings(data=data))
@@ -240,7 +238,6 @@ POST = b"POST /login HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form
 ])  # fmt: skip
 @pytest.mark.parametrize("drip", [False, True])
 def test_an_incomplete_request_is_closed(served, sent, drip):
-    """A connection whose request is not complete in time is closed, even if further bytes keep arriving slowly."""
     port, records = served
     begin = time.monotonic()
     with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:

@@ -88,10 +88,7 @@ def test_the_list_has_every_page(board):
 
 @pytest.mark.parametrize("viewer", PEOPLE)
 def test_code_logs_and_verdicts_are_private(board, viewer):
-    """The author and the staff of the author's class see a submission's code, log and verdict, and nobody else does.
-
-    No browser may cache the pages.
-    """
+    """The author and the staff of the author's class see a submission's code, log and verdict, and nobody else does."""
     of, role = PEOPLE[viewer]
     strangers = {name for name, (theirs, _) in PEOPLE.items() if theirs != of}
     seen = set()

@@ -58,7 +58,6 @@ def test_a_token_opens_a_session_and_signing_out_ends_it(app):
 
 
 def test_a_sign_in_form_of_another_site_is_refused(app):
-    """A sign-in form of another site is refused (login CSRF): it has neither the CSRF cookie nor the CSRF token."""
     token, client = fill.new_token(app, "Eve"), fill.client_of(app)
     assert client.post("/login", data={"token": token}).status_code == 403
     client.get("/login")

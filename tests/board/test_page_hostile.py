@@ -35,11 +35,7 @@ def skeleton(page):
 
 
 def pages(app, text, ranked=True):
-    """Return the pages, as instructor and as author, of a class in which names, file names, logs and verdicts are all
-    `text`.
-
-    Keys are (whether the instructor is the viewer, path).
-    """
+    """Return the pages, by (whether the instructor is the viewer, path), of a class whose texts are all `text`."""
     fill.empty(app)
     with app.state.store.write() as session:
         of = fill.a_class(session, cudnn_ms=10.0)

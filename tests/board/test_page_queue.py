@@ -47,10 +47,7 @@ def test_waits_equal_those_of_a_simulated_queue(small, seed):
     ("instructor", "d", False, False, False), ("instructor", "d", True, False, False),
 ])  # fmt: skip
 def test_whose_names_a_queue_shows(small, viewer, class_, open_, named, readable):
-    """A name is visible to its bearer, to the class's staff and, if the class has open names, to the class's students.
-
-    People of another class that shares the queue never see it.
-    """
+    """A name is visible to its bearer, to the class's staff and, if the class has open names, to its students."""
     from fashion_infer.board.store import people, queries
 
     kit = small

@@ -145,9 +145,7 @@ def test_axe_finds_nothing(opened, address, width, scheme):
 
 @pytest.mark.parametrize("scheme", profiles.drawn(SCHEMES, 1))
 def test_charts_keep_their_own_styles(opened, address, scheme):
-    """A shape without its style would be black, which is not in the palette. A label without its style would have the
-    page's font size.
-    """
+    """A shape without its style would be black, which the palette lacks; a label would have the page's size."""
     page = opened(scheme=scheme, address=address)
     shapes = """shapes => shapes.map(e => getComputedStyle(e)).map(s => [s.fill, s.stroke])"""
     fills = page.locator(".picture svg :is(path:not(defs path), use)").evaluate_all(shapes)

@@ -25,10 +25,7 @@ def of_sum(n, magnitude, precision="float32"):
 
 
 def worst(xp, got, want, bound):
-    """Return whether infinities and NaN are as expected, and the largest error as a multiple of its bound.
-
-    Both are scalars of the array library `xp`.
-    """
+    """Return scalars of `xp`: whether infinities and NaN are as expected, and the largest share of a bound."""
     finite = xp.isfinite(want)
     alike = finite | (xp.isnan(want) & xp.isnan(got)) | (want == got)
     ratio = xp.nan_to_num(xp.abs(got - want) / bound, nan=float("inf"), posinf=float("inf"))

@@ -98,9 +98,7 @@ def filters(rng, size, kind):
 
 
 def layers(rng, budget):
-    """Draw a chain of layers and the shape of an item. No convolution's unrolled input has more than `budget` values
-    per item.
-    """
+    """Draw layers and the shape of an item. No convolution's unrolled item has more than `budget` values."""
     flat = rng.random() < 0.2
     size = (int(rng.integers(1, 8)), *(log_uniform(rng, 1, 40) for _ in range(2)))
     size = (int(np.prod(size)),) if flat else size

@@ -57,9 +57,7 @@ def main():
 
 
 def attempt(asked):
-    """Run one try, in a fork of this process or, with `cold`, in a new process. `_become` uses the other keys of
-    `asked`.
-    """
+    """Run a try, in a fork of this process or, with `cold`, in a new one. `_become` uses the other keys of `asked`."""
     begun = time.monotonic()
     child = os.fork()
     if child == 0:

@@ -35,10 +35,7 @@ def captured(capfd):
 
 @pytest.fixture
 def one_line(invoke):
-    """A function that runs a command which must end with the exit code `code` and an error of one line.
-
-    It returns the last line of stderr, and stdout.
-    """
+    """A function that runs a command, which must end with `code` and an error of one line; it gives that and stdout."""
 
     def call(code, *arguments):
         found, out, err = invoke(*arguments)

@@ -41,10 +41,7 @@ def plain(text):
 
 
 def pattern_of(line):
-    """Return a pattern for a line of the page, in which figures and verdicts may vary.
-
-    "..." in the line stands for any text without an opening bracket.
-    """
+    """Return a pattern for a line of the page. Figures and verdicts may vary, and "..." is any text without "["."""
     line, pattern, end = plain(line), "", 0
     for found in VARYING.finditer(line):
         figure, seconds, percent = found.groups()

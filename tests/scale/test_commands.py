@@ -102,10 +102,7 @@ def test_impossible_folders(invoke, tmp_path, monkeypatch, name):
 
 @pytest.mark.parametrize("there", ["", "a", "a/b"])
 def test_a_failed_job_leaves_only_finished_blocks(invoke, images, tmp_path, there):
-    """A failed job leaves the files of finished blocks and its description, or nothing if no block was finished.
-
-    A second run on the same folder leaves the same files.
-    """
+    """A failed job leaves the files of finished blocks and its description, or nothing if no block was finished."""
     (tmp_path / there).mkdir(exist_ok=True, parents=True)
     (tmp_path / "bad.png").write_text("no picture")
     np.save(tmp_path / "good.npy", images[0])

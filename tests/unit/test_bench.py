@@ -415,8 +415,6 @@ def test_compile_time_sizes_include_every_edition(kernel):
         kernels.chosen_kernel((1, 1, 28, 28), (50, 1, 7, 7), "gpu", kernel)
 
 
-# ---- Conclusions, compared with ratios that were computed by hand.
-
 SHAPE = ConvolutionShape(10, 1, 28, 28, 50, 5)
 
 

@@ -23,9 +23,7 @@ pytestmark = pytest.mark.usefixtures("kernel_cache")
 
 @pytest.fixture
 def work(monkeypatch):
-    """A convolution of ten images on the fake device, which calls the CPU's kernels. The list `work.calls` records the
-    calls.
-    """
+    """Ten images on the fake device, which calls the CPU's kernels. The list `work.calls` records the calls."""
     calls = []
     forward, convolve, chosen = bindings.load().fops_conv_forward_cpu, kernels.convolve, kernels.chosen_kernel
 

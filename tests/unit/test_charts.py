@@ -37,10 +37,7 @@ def convolution(number, times):
 
 @pytest.fixture
 def drawn(tmp_path):
-    """A function that draws a chart into a file and returns the chart's texts.
-
-    It asserts that shapes and texts have no colours except those of the palette.
-    """
+    """A function that draws a chart, whose colours must be those of the palette, and returns the chart's texts."""
 
     def call(draw, *arguments, name="c.svg"):
         path = tmp_path / name
@@ -141,7 +138,6 @@ def luminance(colour):
 
 @pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
 def test_colours_of_text_have_contrast(scheme):
-    """The contrast of each text colour to the background is at least 4.5, level AA of WCAG 2."""
     paper = luminance(figure.PALETTE["paper"][scheme])
     for name, colours in figure.PALETTE.items():
         low, high = sorted((paper, luminance(colours[scheme])))

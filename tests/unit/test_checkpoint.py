@@ -91,9 +91,7 @@ def test_files_written_by_mxnet_are_read(tmp_path):
 
 
 def old_params(version, name, array):
-    """Return a file as old versions of MXNet wrote it: version 1 has 64-bit sizes, version 0 has 32-bit sizes and no
-    magic.
-    """
+    """Return a file of an old version of MXNet: 1 has 64-bit sizes, 0 has 32-bit sizes and no magic."""
     import struct
 
     head = struct.pack("<QQQ", 0x112, 0, 1)

@@ -85,10 +85,7 @@ HEADINGS = ("setting that differs", "median, ms", "must not change")
 
 @pytest.fixture
 def compare(invoke, tmp_path):
-    """A function that compares two objects as files; it returns exit code, lines and stderr.
-
-    The lines of the tables are a dict from the first cell to the list of the other cells.
-    """
+    """Compare two objects as files; return the exit code, the tables' other cells by their first cell, and stderr."""
 
     def call(a, b, *options):
         files = [tmp_path / name for name in ("a.json", "b.json")]

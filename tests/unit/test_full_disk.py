@@ -48,10 +48,7 @@ COMMANDS = {
 
 @pytest.fixture
 def run_command(bare, run_program):
-    """A function that runs a command in a folder with a kernel file; it returns the folder and the finished process.
-
-    Writing fails from the given step on, or never if the step is 0.
-    """
+    """Run a command beside a kernel file, without writing from a step on (0: never); return folder and process."""
     (bare / "site").mkdir()
     (bare / "site" / "sitecustomize.py").write_text(SITE)
 

@@ -50,10 +50,7 @@ def run(executor):
 
 
 def error(got, wanted):
-    """Return the largest error as a fraction of the largest magnitude, or of 0.5 if that is larger.
-
-    The results here are of order 1, but a few sums may cancel to nearly zero.
-    """
+    """Return the largest error as a fraction of the largest magnitude, or of 0.5 if that is larger."""
     return np.abs(got - wanted).max() / max(np.abs(wanted).max(), 0.5)
 
 
@@ -203,7 +200,6 @@ def test_a_layer_that_cannot_be_fused_stays_with_mxnet(mx, layer):
 
 
 def test_branches_are_not_fused_together(mx):
-    """A node that has two readers and is also an output stays with MXNet; both branches that read it are fused."""
     rng = np.random.default_rng(2)
     chain = chains.Chain([Convolution(4, 3)], (1, 9, 9))
     stem = chain.mxnet(mx)

@@ -579,7 +579,6 @@ def test_examples_use_existing_options(path, tmp_path):
 
 @pytest.mark.skipif(not available().isolated, reason="no sandbox on this machine")
 def test_gradescopes_script_writes_results(tmp_path):
-    """The script for Gradescope writes results. The test replaces only its folders and the program's path."""
     for name in ("submission", "source"):
         (tmp_path / name).mkdir()
     (tmp_path / "submission" / "conv.cpp").write_bytes(HONEST.read_bytes())

@@ -49,7 +49,6 @@ def test_ctrl_c_in_generated_code_or_while_the_program_starts(name, tmp_path, in
 
 @pytest.mark.parametrize("moment", range(profiles.pick(1, 10)))
 def test_ctrl_c_during_a_run(moment, interruptible):
-    """Ctrl-C at a random time, 2.5 to 4 s after the start, ends a run as interrupted."""
     delay = random.SystemRandom().uniform(2.5, 4)
     command = [sys.executable, "-m", "fashion_infer", "run", "--data", "synthetic", "--backend", "cpu"]
     process = interruptible([*command, "--repeat", "1000"])

@@ -37,9 +37,7 @@ def original(weights):
 
 
 def written(weights, biases=0.0):
-    """Return the file's bytes, built from its description without `minidnn`. `biases` is the value of the convolutions'
-    biases.
-    """
+    """Return the file's bytes, made without `minidnn`. `biases` is the value of the convolutions' biases."""
     layers = [
         ["new0_weight"], [], [], ["new1_weight"], [], [],
         ["fullyconnected0_weight", "fullyconnected0_bias"], [], ["fullyconnected1_weight", "fullyconnected1_bias"], [],

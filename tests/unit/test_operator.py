@@ -271,8 +271,6 @@ def test_there_is_no_backward_pass():
     assert "forward pass only" in message(train)
 
 
-# ---- Lower instruction sets than this machine's best: tests that hold for every one run again.
-
 ROOT = Path(__file__).resolve().parents[2]
 SETS = ("generic", "avx2")
 HOUR = 3600  # time limit in seconds; `generic` is slow

@@ -127,9 +127,7 @@ def test_trace(tmp_path):
 @settings(suppress_health_check=[HealthCheck.too_slow])  # for a busy machine
 @given(st.integers(0, 10**10), st.lists(st.sampled_from([0, 1, 1000]) | st.integers(0, 10**9), min_size=1, max_size=20))
 def test_consecutive_slices_do_not_overlap_in_a_viewer(start, lengths):
-    """Viewers add times in float64, or round them down to nanoseconds. They nest a slice in another one that seems to
-    contain its start.
-    """
+    """Viewers add times in float64 or round them down, and nest a slice in one that seems to contain its start."""
     found, at = [made(API, "first", 0, 1, "host")], start
     for number, length in enumerate(lengths):
         found.append(made(STAGE, str(number), at, length, "stages"))

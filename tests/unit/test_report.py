@@ -189,9 +189,7 @@ class TestStrip:
         return {fact.name: fact for fact in sections.strip(measured).facts}
 
     def bench(self, small_report, ours, peers, **values):
-        """Return the report's convolutions with other times in ms: 0.5 for the floor, `ours` and `peers` for each
-        layer.
-        """
+        """Return the report's convolutions with other times in ms: 0.5 for the floor, `ours`, and `peers` per layer."""
         bench = copy.deepcopy(small_report.measured.convolutions)
         shape, bench.cases = bench.cases[0].shape, []
         for number, (one, other) in enumerate(zip(ours, peers), 1):

@@ -84,9 +84,6 @@ def test_output_before_exit_is_printed(run_python):
     assert end.stderr == "[exits.cpp] not today\n"
 
 
-# ---- Building.
-
-
 @pytest.mark.parametrize("name, line", [("compile-error", ":9"), ("undefined", "")])
 def test_the_first_error_of_compiler_or_linker_is_one_line(name, line):
     path = path_of(name)
@@ -423,9 +420,6 @@ def test_nvtx_ranges_compile_without_nvtx(tmp_path):
     assert made.returncode == 0
 
 
-# ---- Registering.
-
-
 def test_a_file_is_a_kernel_like_any_other(own):
     kernel = kernel_loading.load(own.path)
     line = kernels.table("cpu")[-1]
@@ -482,9 +476,6 @@ def test_a_call_gets_nan_outputs_and_float32_inputs():
     y = kernels.convolve(x, np.full((1, 1, 1, 1), 2.0), "doubles")
     assert seen == [(bindings.FLOAT32, [1, 2, 3, 255], True, 0)]
     assert y.ravel().tolist() == [2, 4, 6, 510]
-
-
-# ---- Prebuilt libraries and Python.
 
 
 def test_a_prebuilt_library(tmp_path):
@@ -643,9 +634,6 @@ def test_a_forked_process_captures_its_own_output(capfd):
     kernels.convolve(x, weight, "tells its process")
     lines = capfd.readouterr().err.splitlines()
     assert lines == [f"[tells its process] {pid}" for pid in (os.getpid(), child, os.getpid())]
-
-
-# ---- The course's tree.
 
 
 @skips.needs("nvcc")

@@ -96,7 +96,6 @@ def test_one_predictor_in_several_threads(turn):
 @pytest.mark.slow
 @pytest.mark.parametrize("loaded", profiles.drawn([True, False], 1))
 def test_children_of_a_parent_with_threads(loaded, alone):
-    """`infer` works in children that are forked while other threads of the parent are inside `infer`."""
     said = program(
         f"""
         count = {profiles.pick(2, 40)}

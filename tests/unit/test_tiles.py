@@ -26,9 +26,7 @@ def digest():
 
 @pytest.mark.parametrize("environment", [{"FASHION_OPS_AMX": "off"}, {"FASHION_OPS_ISA": "avx2"}])
 def test_emulation_gives_the_same_bits(environment, run_python):
-    """The emulation runs in a separate process, because the library chooses only once. On a processor without AMX both
-    sides are emulated.
-    """
+    """A separate process, because the library chooses only once. Without AMX, both sides are emulated."""
     program = "import sys; sys.path.insert(0, 'tests/unit'); import test_tiles; print(test_tiles.digest())"
     done = run_python(program, **environment)
     assert done.returncode == 0, done.stderr
