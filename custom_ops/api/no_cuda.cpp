@@ -9,7 +9,7 @@
 namespace {
 fops_status no_cuda() {
   return fops::fail(FOPS_NO_DEVICE,
-                    "this build has no CUDA operator: use the CPU backend, or build it with `make setup BACKEND=gpu`");
+                    "this build has no CUDA: use the CPU backend, or build it with `make setup BACKEND=gpu`");
 }
 }  // namespace
 
@@ -17,10 +17,7 @@ namespace fops {
 
 KernelTable gpu_kernels() { return {nullptr, 0, nullptr}; }
 
-fops_status make_gpu_executor(const Plan&, int, const char*, std::unique_ptr<Executor>*) {
-  return fail(FOPS_NO_DEVICE,
-              "this build has no CUDA executor: use the CPU backend, or build it with `make setup BACKEND=gpu`");
-}
+fops_status make_gpu_executor(const Plan&, int, const char*, std::unique_ptr<Executor>*) { return no_cuda(); }
 
 }  // namespace fops
 

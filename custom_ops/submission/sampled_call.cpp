@@ -20,15 +20,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <new>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -47,17 +46,16 @@ struct Sample {
 Sample all[kMost];
 std::atomic<int> count{0};
 std::atomic<long long> regions{0}, parts{0};  // number of parallel regions, and of parts of dynamically scheduled loops
-std::chrono::steady_clock::time_point began;
 // In seconds: the time of the fastest call; the times of all calls; the processor time of all their threads, together and
-// in one call at least; the time in which the calling thread slept; the process's and the thread's time before a call.
-double fastest = 0, all_calls = 0, processor = 0, least = INFINITY, asleep = 0, before = 0, ran_before = 0;
+// in one call at least; the time in which the calling thread slept; what the clocks showed before a call.
+double fastest = 0, all_calls = 0, processor = 0, least = INFINITY, asleep = 0, before = 0, ran_before = 0, began = 0;
 
 bool own(const char* address) { return address >= &__executable_start && address < &etext; }
 
-double used() {
-  rusage now;
-  getrusage(RUSAGE_SELF, &now);
-  return now.ru_utime.tv_sec + now.ru_stime.tv_sec + 1e-6 * (now.ru_utime.tv_usec + now.ru_stime.tv_usec);
+double seconds_of(clockid_t clock) {
+  timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec + 1e-9 * now.tv_nsec;
 }
 
 // Returns the seconds that this thread has run or was ready to run; 0 if the system does not tell.
@@ -103,16 +101,16 @@ void begin() {
   struct sigaction action = {};
   action.sa_sigaction = take, action.sa_flags = SA_SIGINFO | SA_RESTART;
   sigaction(SIGPROF, &action, nullptr);
-  before = used(), ran_before = ran(), began = std::chrono::steady_clock::now();
+  before = seconds_of(CLOCK_PROCESS_CPUTIME_ID), ran_before = ran(), began = seconds_of(CLOCK_MONOTONIC);
   static int calls = 0;
   clock(kInterval, 1 + ++calls * 617 % kInterval);  // with equal intervals, the beginning would have no samples
 }
 
 void end() {
   clock(0, 0);
-  const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const double took = seconds_of(CLOCK_MONOTONIC) - began;
   fastest = fastest > 0 ? std::min(fastest, took) : took;
-  const double worked = used() - before;
+  const double worked = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before;
   processor += worked, least = std::min(least, worked), all_calls += took;
   if (ran_before > 0) asleep += std::max(0.0, took - (ran() - ran_before));
 }
@@ -120,18 +118,17 @@ void end() {
 // Returns the highest rate of this thread, in operations per second, within `lasting` seconds.
 double multiply_adds(double lasting) {
   typedef float Row __attribute__((vector_size(64)));
-  constexpr int kSums = 12,
-                kRounds = 4096;  // more independent sums than a multiply-add takes cycles; rounds per reading
+  constexpr int kSums = 12, kRounds = 4096;  // more independent sums than a multiply-add takes cycles
   Row sums[kSums] = {}, a = {}, b = {};
   for (int i = 0; i < 16; ++i) a[i] = 0.999f, b[i] = 1e-3f;
   double best = 0;
-  const auto first = std::chrono::steady_clock::now();
+  const double first = seconds_of(CLOCK_MONOTONIC);
   for (double now = 0, last = 0; now < lasting; last = now) {
     for (int round = 0; round < kRounds; ++round)
 #pragma GCC unroll 12
       for (int i = 0; i < kSums; ++i) sums[i] = sums[i] * a + b;
     for (int i = 0; i < kSums; ++i) __asm__ volatile("" : "+m"(sums[i]));
-    now = std::chrono::duration<double>(std::chrono::steady_clock::now() - first).count();
+    now = seconds_of(CLOCK_MONOTONIC) - first;
     best = std::max(best, 2.0 * 16 * kSums * kRounds / (now - last));
   }
   return best;
@@ -145,20 +142,17 @@ double peak() {
   std::vector<std::thread> threads;
   for (double& one : each) threads.emplace_back([&one] { one = multiply_adds(0.05); });
   for (std::thread& one : threads) one.join();
-  double sum = 0;
-  for (double one : each) sum += one;
-  return sum;
+  return std::accumulate(each.begin(), each.end(), 0.0);
 }
 
-// Writes the address to which this program was loaded to *result.
-int base(dl_phdr_info* info, size_t, void* result) {
-  *static_cast<size_t*>(result) = info->dlpi_addr;
-  return 1;  // stops after the first object, which is this program
-}
-
+// Returns the address to which this program was loaded.
 size_t loaded() {
+  const auto read = [](dl_phdr_info* info, size_t, void* result) {
+    *static_cast<size_t*>(result) = info->dlpi_addr;
+    return 1;  // stops after the first object, which is this program
+  };
   size_t at = 0;
-  dl_iterate_phdr(base, &at);
+  dl_iterate_phdr(read, &at);
   return at;
 }
 
@@ -193,7 +187,8 @@ void by_sum(const Call& n, int b) {
         for (int c = 0; c < n.C; ++c)
           for (int p = 0; p < n.K; ++p)
             for (int q = 0; q < n.K; ++q)
-              sum += n.x[((size_t)(b * n.C + c) * n.S + h + p) * n.S + w + q] * n.k[((m * n.C + c) * n.K + p) * n.K + q];
+              sum +=
+                  n.x[((size_t)(b * n.C + c) * n.S + h + p) * n.S + w + q] * n.k[((m * n.C + c) * n.K + p) * n.K + q];
         n.y[((size_t)(b * n.M + m) * O + h) * O + w] = sum;
       }
 }
@@ -250,12 +245,6 @@ void by_tile(const Call& n, int b) {
       }
 }
 
-double thread_time() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return now.tv_sec + 1e-9 * now.tv_nsec;
-}
-
 constexpr int kForms = 3, kRounds = 9;
 constexpr double kComparing = 1.5;  // processor time in seconds after which no further round begins
 constexpr struct {
@@ -268,10 +257,10 @@ double busy_time(const Call& call, void (*image)(const Call&, int), int threads)
   double busy = 0;
 #pragma omp parallel num_threads(threads) reduction(+ : busy)
   {
-    const double start = thread_time();
+    const double start = seconds_of(CLOCK_THREAD_CPUTIME_ID);
 #pragma omp for nowait
     for (int b = 0; b < call.B; ++b) image(call, b);
-    busy += thread_time() - start;
+    busy += seconds_of(CLOCK_THREAD_CPUTIME_ID) - start;
   }
   return busy;
 }
@@ -284,18 +273,17 @@ void remedies(const Call& call, double least, File file) {
   cpu_set_t mine;
   const int cores = sched_getaffinity(0, sizeof(mine), &mine) ? 1 : CPU_COUNT(&mine);
   std::vector<double> ratios[kForms][2];
-  for (double start = used(); ratios[0][0].size() < kRounds && used() - start < kComparing;) {
-    double times[kForms][2];
-    for (int form = 0; form < kForms; ++form)
-      for (int all = 0; all < 2; ++all) times[form][all] = busy_time(call, forms[form].image, all ? cores : 1);
-    const double before = used();
+  for (double spent = 0; ratios[0][0].size() < kRounds && spent < kComparing;) {
+    const double before = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
     file();
-    const double own = std::max(1e-9, used() - before);
+    const double own = std::max(1e-9, seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before);
     for (int form = 0; form < kForms; ++form)
-      for (int all = 0; all < 2; ++all) ratios[form][all].push_back(times[form][all] / own);
+      for (int all = 0; all < 2; ++all)
+        ratios[form][all].push_back(busy_time(call, forms[form].image, all ? cores : 1) / own);
+    spent += seconds_of(CLOCK_PROCESS_CPUTIME_ID) - before;
   }
   for (int form = 0; form < kForms; ++form) {
-    for (std::vector<double>& each : ratios[form]) std::nth_element(each.begin(), each.begin() + each.size() / 2, each.end());
+    for (auto& each : ratios[form]) std::nth_element(each.begin(), each.begin() + each.size() / 2, each.end());
     const size_t middle = ratios[form][0].size() / 2;
     printf("remedy %s %.9g %.9g\n", forms[form].name, least * ratios[form][0][middle], least * ratios[form][1][middle]);
   }
@@ -336,11 +324,11 @@ void __wrap_GOMP_parallel(void (*function)(void*), void* data, unsigned threads,
   ++regions;
   __real_GOMP_parallel(function, data, threads, flags);
 }
-#define PARTS(next, type)                                  \
+#define PARTS(next, type)                                 \
   bool __real_##next(type*, type*) __attribute__((weak)); \
-  bool __wrap_##next(type* from, type* to) {               \
-    ++parts;                                               \
-    return __real_##next(from, to);                        \
+  bool __wrap_##next(type* from, type* to) {              \
+    ++parts;                                              \
+    return __real_##next(from, to);                       \
   }
 PARTS(GOMP_loop_dynamic_next, long)
 PARTS(GOMP_loop_nonmonotonic_dynamic_next, long)
@@ -366,58 +354,49 @@ void* __wrap_aligned_alloc(size_t align, size_t bytes) {
 }
 }
 
+// The library's other forms of new and delete call these two.
 void* operator new(size_t bytes) {
   void* made = __wrap_malloc(bytes ? bytes : 1);
   if (!made) throw std::bad_alloc();
   return made;
 }
-void* operator new[](size_t bytes) { return operator new(bytes); }
 void operator delete(void* made) noexcept { free(made); }
-void operator delete[](void* made) noexcept { free(made); }
-void operator delete(void* made, size_t) noexcept { free(made); }
-void operator delete[](void* made, size_t) noexcept { free(made); }
 
 int main(int words, char** word) {
   if (words < 7) return 2;
-  int64_t numbers[6];
-  for (int i = 0; i < 6; ++i) numbers[i] = atoll(word[i + 1]);
-  const int64_t B = numbers[0], C = numbers[1], S = numbers[2], M = numbers[3], K = numbers[4], O = S - K + 1;
-  const size_t outputs = B * M * O * O;
+  int numbers[6];
+  for (int i = 0; i < 6; ++i) numbers[i] = atoi(word[i + 1]);
+  const int B = numbers[0], C = numbers[1], S = numbers[2], M = numbers[3], K = numbers[4], O = S - K + 1;
+  const size_t images = B, outputs = images * M * O * O;
   const fops_kernel_plugin* plugin = fops_kernel_plugin_main();
-  std::vector<float> x(B * C * S * S), k(M * C * K * K), y(outputs);
+  std::vector<float> x(images * C * S * S), k(size_t{1} * M * C * K * K), y(outputs);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 256);
   for (size_t i = 0; i < k.size(); ++i) k[i] = static_cast<float>(i * 104729 % 201) / 100 - 1;
-  const bool traps = words > 7, poisoned = traps && !strcmp(word[7], "poison");
-  for (int64_t call = 0; call < numbers[5]; ++call) {
-    std::fill(y.begin(), y.end(), plugin->zero_output ? 0.0f : NAN);
+  const auto run = [&](int count) {
     fops_plugin_call one = {};
-    one.conv = {B, C, S, S, M, K, FOPS_FLOAT32};
+    one.conv = {count, C, S, S, M, K, FOPS_FLOAT32};
     one.x = x.data(), one.k = k.data(), one.y = y.data();
+    return plugin->run(&one);
+  };
+  const bool traps = words > 7, poisoned = traps && !strcmp(word[7], "poison");
+  for (int call = 0; call < numbers[5]; ++call) {
+    std::fill(y.begin(), y.end(), plugin->zero_output ? 0.0f : NAN);
     if (traps) {
       if (poisoned && !plugin->zero_output) fill(y.data(), 4 * outputs);
       trap(poisoned);
-      const int status = plugin->run(&one);
-      fedisableexcept(FE_INVALID), poisoning = false;
-      printf("call %lld: status %d\n", static_cast<long long>(call), status);
-      continue;
+    } else {
+      begin();
     }
-    begin();
-    const int status = plugin->run(&one);
-    end();
+    const int status = run(B);
+    fedisableexcept(FE_INVALID), poisoning = false;
+    if (!traps) end();
     if (processor > 1) numbers[5] = call + 1;
-    printf("call %lld: status %d, %g s\n", static_cast<long long>(call), status, one.op_seconds);
+    printf("call %d: status %d\n", call, status);
   }
   if (traps) return 0;
   print();
   fflush(stdout);
-  const int few = static_cast<int>(std::min<int64_t>(B, 4 * std::max(1u, std::thread::hardware_concurrency())));
-  const Call call = {few, static_cast<int>(C), static_cast<int>(S), static_cast<int>(M), static_cast<int>(K),
-                     x.data(), k.data(), y.data()};
-  remedies(call, least / B, [&] {
-    fops_plugin_call one = {};
-    one.conv = {few, C, S, S, M, K, FOPS_FLOAT32};
-    one.x = x.data(), one.k = k.data(), one.y = y.data();
-    plugin->run(&one);
-  });
+  const int few = static_cast<int>(std::min<unsigned>(B, 4 * std::max(1u, std::thread::hardware_concurrency())));
+  remedies({few, C, S, M, K, x.data(), k.data(), y.data()}, least / B, [&] { run(few); });
   return 0;
 }

@@ -172,7 +172,6 @@ def test_every_finding_has_one_section_on_the_page():
 def test_the_api_hides_what_the_rubric_hides(what):
     document = fill.verdict(4.0, [fill.finding(follows="marked")], "I printed this")
     document["op_time_ms"] = 4.0625
-    document["samples"] = [{"case": {}, "said": "wrong in 3,136 of 25,600,000"}]
     document["rubric"]["show"][what] = False
     signs = {"diagnosis": "3,136 of 25,600,000", "times": "4.0625", "printed": "I printed this"}
     for everything in (False, True):
