@@ -1,7 +1,5 @@
 """Grading on a device: templates of every format get full marks; attacks get their verdicts, and do not harm the
 device.
-
-The tests need nvcc and the sandbox. A run grades two or three files; `make test-all` grades all.
 """
 
 import functools

@@ -103,11 +103,7 @@ def test_kernels(name):
      (16, 20, 16, 3), (64, 14, 64, 3), (32, 14, 64, 1)],
 )  # fmt: skip
 def test_several_images_per_block(c, size, m, k):
-    """An image has the same bits in a batch of 2,100 images, where each block processes several of them, as in one of
-    100.
-
-    A block stages its next image while it multiplies and stores other images.
-    """
+    """A batch of 2,100 images, of which each block processes several, has the same bits as one of 100."""
     rng = np.random.default_rng(9)
     x = rng.uniform(-1, 1, (2100, c, size, size)).astype(np.float32)
     weight = rng.uniform(-1, 1, (m, c, k, k)).astype(np.float32)

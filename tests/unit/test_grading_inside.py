@@ -377,40 +377,34 @@ def test_the_kernel_refuses_threads_beyond_the_limit(tmp_path):
 
 
 def test_a_cgroup_needs_its_controllers(monkeypatch, tmp_path):
-    assert cgroup.parents(tmp_path) is None
-    monkeypatch.setenv("FASHION_INFER_CGROUP", str(tmp_path))
-    (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
-    assert cgroup.parents(tmp_path) is None  # without "pids", nothing would limit the number of processes
-    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
-    assert cgroup.parents(tmp_path) == (tmp_path, tmp_path)
-    group = cgroup.Group(cgroup.parents(tmp_path), 123 << 20, 64)
-    assert (group.memory / "memory.max").read_text() == str(123 << 20)
-    assert (group.memory / "pids.max").read_text() == "64" and not group.exceeded
-    group.freeze(True)
-    assert (group.memory / "cgroup.freeze").read_text() == "1"
-    group.freeze(False)
-    assert (group.memory / "cgroup.freeze").read_text() == "0"
-    (group.memory / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
-    assert group.exceeded == "memory_limit"
-    done = subprocess.run(group.entered(["/bin/echo", "a b"]), capture_output=True, text=True)
-    assert done.stdout == "a b\n" and int((group.memory / "cgroup.procs").read_text()) > 1
-
-
-def test_cgroups_of_version_1(tmp_path):
     own, root = tmp_path / "own", tmp_path / "root"
     own.write_text("9:name=systemd:/\n4:cpu,pids:/a\n3:memory:/b/c\n0::/\n")
     assert cgroup.parents(root, own) is None
     for folder in ("memory/b/c", "pids/a"):
         (root / folder).mkdir(parents=True)
     assert cgroup.parents(root, own) == (root / "memory/b/c", root / "pids/a")
-    group = cgroup.Group(cgroup.parents(root, own), 123 << 20, 64)
-    assert (group.memory / "memory.limit_in_bytes").read_text() == str(123 << 20)
+    monkeypatch.setenv("FASHION_INFER_CGROUP", str(tmp_path))
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory\n")
+    assert cgroup.parents(tmp_path) is None  # without "pids", nothing would limit the number of processes
+    (tmp_path / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    assert cgroup.parents(tmp_path) == (tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("names, limit, events", [("yy", "max", "events"), ("mp", "limit_in_bytes", "oom_control")])
+def test_a_cgroup_limits_memory_and_processes(tmp_path, names, limit, events):
+    where = cgroup.Parents(*(tmp_path / name for name in names))
+    for folder in where:
+        folder.mkdir(exist_ok=True)
+    group = cgroup.Group(where, 123 << 20, 64)
+    assert (group.memory / f"memory.{limit}").read_text() == str(123 << 20)
     assert (group.pids / "pids.max").read_text() == "64" and not group.exceeded
-    (group.memory / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
-    (group.pids / "pids.events").write_text("max 0\n")
-    assert not group.exceeded
+    for frozen in (True, False):
+        group.freeze(frozen)
+        assert (group.memory / "cgroup.freeze").read_text() == str(int(frozen))
     (group.pids / "pids.events").write_text("max 3\n")
     assert group.exceeded == "threads_limit"
+    (group.memory / f"memory.{events}").write_text("low 0\noom 1\noom_kill 1\n")
+    assert group.exceeded == "memory_limit"
     done = subprocess.run(group.entered(["/bin/echo", "a b"]), capture_output=True, text=True)
     entered = [int((folder / "cgroup.procs").read_text()) for folder in (group.memory, group.pids)]
     assert done.stdout == "a b\n" and entered[0] == entered[1] > 1
