@@ -20,7 +20,6 @@ from fashion_infer.library import devices, op_times  # noqa: E402
 from fashion_infer.library import kernels as library_kernels  # noqa: E402
 from fashion_infer.library.bindings import (  # noqa: E402, F401
     BACKENDS,
-    DEVICE_ERROR,
     INVALID,
     NO_DEVICE,
     NOT_LOGGED,
@@ -31,6 +30,7 @@ from fashion_infer.library.bindings import (  # noqa: E402, F401
     load,
     message,
 )
+from fashion_infer.library.plugin_abi import DEVICE_ERROR  # noqa: E402, F401
 
 drain_log = op_times.drain
 # Layer: C, H, W, M, K.

@@ -87,11 +87,8 @@ class Runner:
         return environment
 
     def _changed(self, home, named):
-        """Return the files that a try left in its home, except those that its command names, and the things that it
-        changed.
-
-        The things are compared with their state after the previous try, so that only the try that changes them fails.
-        """
+        """Return the files that a try left in its home, except those that its command names, and the things that have
+        changed since the previous try."""
         names = {Path(word).name for word in named} - {""}
         paths = [path.relative_to(home) for path in home.rglob("*") if not path.is_dir()]
         before, self._made = self._made, _listed(self.things)

@@ -151,12 +151,6 @@ STATEFUL = {
     "one output of many": (lambda it, y, _: put(y, (250, 1, 2, 3)) if len(y) > 255 else y, {"many_images"}),
     "last of many": (lambda it, y, _: put(y, -1) if len(y) > 255 else y, {"last_image"}),
     "images from 200": (lambda it, y, _: put(y, np.s_[200:], y[: len(y[200:])]), {"images_from"}),
-    "race": (
-        lambda it, y, conditions: (
-            y if conditions.threads == 1 else put(y, np.s_[0, 0, 0, it.calls % 3 : 1 + it.calls % 3])
-        ),
-        {"race"},
-    ),
     "threads that leave a rest": (
         lambda it, y, conditions: put(y, np.s_[-1, -1]) if conditions.threads == 3 else y,
         {"thread_count"},
@@ -186,6 +180,15 @@ def test_state_is_found(name):
     caller = ArrayCaller(Stateful(change), ("moved", "own", "threads"), parallel=name.startswith(("race", "threads")))
     found = verdict(caller, many=300)
     assert found.code in codes and not found.right
+
+
+@pytest.mark.parametrize("often", [0.3, 0.9])
+def test_a_race_is_not_taken_for_another_fault(often):
+    def change(it, y, conditions):
+        return put(y, (0, 0, 0, 1), 3) if conditions.threads != 1 and random.random() < often else y
+
+    random, caller = np.random.default_rng(), ArrayCaller(Stateful(change), ("moved", "own", "threads"), parallel=True)
+    assert verdict(caller, many=300, race_seconds=0.1).code == "race"
 
 
 def test_half_of_the_data_gives_half_of_the_output():
