@@ -156,7 +156,7 @@ class TestDispatcher:
         small.change(deadline=None)
         dispatcher = Dispatcher(small.store, LocalGraders(board_trial.FAKE, 1), "me")
         this, ends = psutil.Process(), time.monotonic() + 60
-        before = set(this.children())
+        before = set(this.children(recursive=True))
         for number in range(3):
             one = small.submit("Ann", b"seconds=600 %d" % number)
             while not (running := set(this.children(recursive=True)) - before) or small.status(one) != "running":
