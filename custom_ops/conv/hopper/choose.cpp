@@ -34,20 +34,22 @@ bool is_candidate(Variant variant, bool half, int major) {
   return (!traits.hopper_only || major == 9) && (!half || traits.half);
 }
 
-// Whether wgmma's tiles would be mostly empty: because planes have few outputs, or because there are few filters and
-// channels.
+// Whether wgmma's tiles would be mostly empty, because planes have few outputs, or because there are few filters and
+// channels; with few images, image_bands takes less time nevertheless.
 bool leaves_tiles_empty(const fops_conv& c) {
-  const int64_t outputs = out_h(c) * out_w(c);
-  const bool small_planes = outputs <= 144 && c.C <= 32 && c.C * c.M <= (c.K <= 5 ? 256 : 64);
-  const bool few_filters = outputs <= 24 * 24 && c.C <= 4 && c.M <= 8 && c.K >= 5;
-  return small_planes || few_filters;
+  const int64_t outputs = out_h(c) * out_w(c), pairs = c.C * c.M;
+  const bool few_filters = c.M <= 8;
+  const bool small_planes = outputs <= 144 &&
+                            (c.K <= 5 ? c.C <= 32 && pairs <= 256 : c.C <= 12 && c.M <= 16 && pairs <= 96);
+  const bool few_pairs = outputs <= 52 * 52 && c.C <= 4 && few_filters && c.K >= 5;
+  return (small_planes || few_pairs) && c.B >= 200 && c.B >= pairs * (c.K <= 5 ? 8 : few_filters ? 10 : 20);
 }
 
 // Returns the variant before which channel_quads comes, if this is not its own place at the end: its small mma.sync tiles
 // waste little on few filters and outputs.
 Variant place_of_channel_quads(const fops_conv& c, bool half, int major) {
   if (major == 9 && !half && c.x_type == FOPS_FLOAT32)
-    return leaves_tiles_empty(c) ? Variant::pointwise : Variant::channel_quads;
+    return leaves_tiles_empty(c) ? Variant::image_bands : Variant::channel_quads;
   const bool few_products = c.C * c.K * c.K <= (c.M <= 24 ? 600 : 320) && (c.C < 32 || c.M <= 16);
   return few_products ? Variant::any_shape : Variant::channel_quads;
 }
