@@ -25,13 +25,13 @@ struct Pass {
 using Clock = std::chrono::steady_clock;
 double since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// Allocates x and y for as many images as fit into nine tenths of the free memory (the rest is for the workspace of
-// im2col-gemm); *slice receives the number of images. If an allocation fails for lack of memory, tries half as many.
+// Allocates x and y for as many images as fit into the free memory but a tenth and 64 MB, for kernels' workspaces; *slice
+// receives the number of images. If an allocation fails for lack of memory, tries half as many.
 fops_status allocate(const fops_conv& c, size_t x_bytes, size_t y_bytes, Pass* pass, int64_t* slice) {
   constexpr const char* kWhat = "allocation of a layer's tensors";
   size_t free = 0, total = 0;
   FOPS_CUDA(cudaMemGetInfo(&free, &total));
-  const size_t fit = static_cast<size_t>(0.9 * static_cast<double>(free)) / (x_bytes + y_bytes);
+  const size_t rest = free / 10 + (64 << 20), fit = free > rest ? (free - rest) / (x_bytes + y_bytes) : 0;
   *slice = std::max<int64_t>(1, std::min<int64_t>(c.B, static_cast<int64_t>(fit)));
   for (;; *slice = (*slice + 1) / 2) {
     fops_status status = pass->x.reserve(*slice * x_bytes, kWhat);
