@@ -263,8 +263,9 @@ class _Judge:
         for numbers in groups.values():
             if len(numbers) > 1:
                 shapes = [asked[number] for number in numbers]
-                arguments = shapes, self._seed, self._device, self._images
-                first = self._images * first_seconds(shapes[0].shape)
+                images = loading.TRIAL_IMAGES if self._needs_thousands else self._images
+                arguments = shapes, self._seed, self._device, images
+                first = images * first_seconds(shapes[0].shape)
                 jobs.append(self._of_plan("try_sequence", arguments, shapes[0], first))
                 places.append(numbers)
         outcomes = self._server.run_each(jobs, self._tick)
