@@ -181,6 +181,8 @@ _CHANGES: Dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "used without its sign": np.abs,
     "set to 0 if it is negative": lambda values: np.maximum(values, 0),
     "converted to an unsigned byte": lambda values: np.trunc(values) % 256,
+    # As a GPU converts.
+    "converted to a byte, or to 0 if it is negative": lambda values: np.trunc(np.maximum(values, 0)) % 256,
     "converted to a signed byte": lambda values: (np.trunc(values) + 128) % 256 - 128,
 }
 
