@@ -20,6 +20,6 @@ fops_status fops_register_kernel(const char* name, const fops_kernel_plugin* plu
   return guarded([=] { return register_kernel(name, plugin); });
 }
 
-void fops_examine(int on) { examine(on != 0); }
+void fops_examine(int asked) { examine(asked); }
 
 }  // extern "C"

@@ -20,8 +20,9 @@ const Kernel* kernel_at(fops_backend backend, int index);
 
 // As fops_register_kernel and fops_examine (fashion_ops.h).
 fops_status register_kernel(const char* name, const fops_kernel_plugin* plugin);
-void examine(bool on) noexcept;
-bool examining() noexcept;  // whether the checks are on
+void examine(int asked) noexcept;
+int examining() noexcept;    // what was asked last
+float unwritten() noexcept;  // what outputs hold before a call
 
 bool takes(const Kernel& kernel, const fops_conv& conv);
 
@@ -32,8 +33,8 @@ const fops_kernel_plugin& described(const Plugin& plugin);
 fops_status call_plugin(const Kernel& kernel, const fops_conv& conv, const float* x, const float* k, float* y,
                         void* stream, bool quiet, PluginTimes* times);
 
-// Calls the plug-in on host tensors: converts x to float32 if it is uint8, fills y with 0 or NaN, and calls call_plugin.
-// With examine(true), also adds findings about x, k and y to *times.
+// Calls the plug-in on host tensors: converts x to float32 if it is uint8, fills y, and calls call_plugin. With
+// FOPS_EXAMINE, also adds findings about x, k and y to *times.
 fops_status call_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y,
                          bool quiet, PluginTimes* times);
 

@@ -103,8 +103,8 @@ FOPS_API fops_status fops_conv_check(fops_backend backend, const char* kernel, c
 typedef struct fops_kernel_plugin fops_kernel_plugin;
 FOPS_API fops_status fops_register_kernel(const char* name, const fops_kernel_plugin* plugin);
 
-/* With a non-zero argument, turns on checks of registered kernels for forbidden behaviour (FOPS_FOUND_* of
- * fashion_ops_plugin.h); with 0, turns them off. The checks take time and memory, and the log records what they find. The
+/* Sets what calls of registered kernels are asked for (`examine` of fashion_ops_plugin.h): checks for forbidden behaviour,
+ * which take time and memory, and what memory holds before a call; 0 for neither. The log records what the checks find. The
  * setting applies to the whole process, because a framework calls kernels from its own threads. */
 FOPS_API void fops_examine(int examine);
 

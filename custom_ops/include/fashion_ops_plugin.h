@@ -49,6 +49,13 @@ extern "C" {
 #define FOPS_FOUND_INPUT_CHANGED 4u /* the kernel changed its data or weights */
 #define FOPS_FOUND_NOT_WRITTEN 8u   /* the kernel did not write an output: it is still the NaN from before the call */
 
+/* What a judge asks of a call: the bits of `examine`. */
+#define FOPS_EXAMINE 1       /* set `findings` too, even if that takes time and memory */
+#define FOPS_OUTPUT_NUMBER 2 /* before the call y holds FOPS_NUMBER where it would hold NaN */
+#define FOPS_OWN_NAN 4 /* device memory that the kernel allocates holds NaN at first, where the plug-in can fill it */
+#define FOPS_OWN_NUMBER 8 /* it holds FOPS_NUMBER */
+#define FOPS_NUMBER 1000.f
+
 /* One call of a plug-in: a forward pass. */
 typedef struct {
   fops_conv conv; /* x_type is always FOPS_FLOAT32 */
@@ -56,7 +63,7 @@ typedef struct {
   const float* k;
   float* y;     /* in host memory if host_memory (below) is set, otherwise on the device */
   void* stream; /* the cudaStream_t that produces x, k and y; NULL for host memory */
-  int examine;  /* not 0: set `findings` too, even if that takes time and memory */
+  int examine;  /* 0, or FOPS_EXAMINE and the others, or-ed */
   /* The plug-in sets the following members: */
   double op_seconds;    /* Op Time, measured as the format's original program did. Negative if the plug-in does not
                            measure: its work is done or queued on `stream`, and the caller measures the time */

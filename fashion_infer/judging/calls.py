@@ -4,6 +4,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 import numpy as np
 
+from ..library import plugin_abi
 from .inputs import Inputs
 
 
@@ -20,6 +21,13 @@ class Conditions(NamedTuple):
     output: str = "nan"
     guard: str = "nan"
     own: str = "any"
+
+    @property
+    def asked(self) -> int:
+        """`examine` of fashion_ops_plugin.h. What a GPU file allocates is always filled: else it varies."""
+        own = plugin_abi.OWN_NUMBER if self.own == "number" else plugin_abi.OWN_NAN
+        output = plugin_abi.OUTPUT_NUMBER if self.output == "number" else 0
+        return own | output | (plugin_abi.EXAMINE if self.examine else 0)
 
 
 USUAL = Conditions()

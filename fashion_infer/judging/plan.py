@@ -20,7 +20,7 @@ from .callers.here import caller_for
 from .calls import Called, Caller, Cause, Conditions, Failed
 from .inputs import Inputs, KeyedStream, Seed, random_inputs
 from .reasons import ADAPTER_FINDINGS
-from .tensors import NEVER, NEVER_NUMBER, origins, same_bits
+from .tensors import NEVER_NUMBER, origins, same_bits
 from .verdict import ShapeVerdict
 
 _PROBED = 256  # images of a probe's call, at most
@@ -445,15 +445,18 @@ class ShapeTrial:
     def _of_nan(self, inputs: Inputs, output: np.ndarray) -> Optional[Cause]:
         """Return where the NaN of an incorrect output come from, each origin confirmed by numbers in its place."""
         missing = np.isnan(output)
-        if "output" in self._caller.can:
-            numbers = self._call(inputs, Conditions(output="number")).output.copy()
+        # A GPU file with host pointers computes its outputs in memory that it allocates itself.
+        for memory in ("output", "own") if self._caller.backend == "gpu" else ("output",):
+            if memory not in self._caller.can:
+                continue
+            numbers = self._call(inputs, Conditions(**{memory: "number"})).output.copy()
             unwritten = missing & (numbers == NEVER_NUMBER)
-            if self._caller.backend == "gpu":  # its arithmetic gives NaN of other bits than outputs hold before a call
-                unwritten |= missing & (output.view("u4") == NEVER)
             added = missing & np.isfinite(numbers) & ~unwritten
             if added.any() and np.isnan(self._call(inputs).output[added]).all():
                 sums = np.where(added, numbers - NEVER_NUMBER, numbers)
-                return Cause("accumulates" if compare(sums, inputs, KeyedStream.fresh()).right else "reads_output")
+                if compare(sums, inputs, KeyedStream.fresh()).right:
+                    return Cause("accumulates")
+                return Cause("reads_output" if memory == "output" else "uninitialised")
             if unwritten.all():
                 return Cause("not_written")
             if unwritten.any() and (unwritten == missing).all():

@@ -4,6 +4,7 @@ sandbox of `grading` shows it alone."""
 import ctypes
 
 OK, DEVICE_ERROR = 0, 6
+EXAMINE, OUTPUT_NUMBER, OWN_NAN, OWN_NUMBER = 1, 2, 4, 8  # bits of PluginCall.examine
 
 
 class ConvSize(ctypes.Structure):

@@ -24,7 +24,7 @@ static int run(fops_plugin_call* call) {
     conv_forward(call->x, call->k, call->y, s.B, s.M, s.C, s.H, s.W, s.K FOPS_MORE);
   };
 #ifdef FOPS_STREAM
-  if (!call->examine)
+  if (!(call->examine & FOPS_EXAMINE))
     return guarded(call, [&]() -> int {
       cudaGetLastError();
       forward();

@@ -42,15 +42,15 @@ struct Buffer {
 
 // The bits of a NaN that a GPU does not compute: a computed NaN has all bits of the mantissa set. So the judge can
 // distinguish outputs that were not written from computed NaN.
-constexpr unsigned kPoison = 0x7FC00000u;
+constexpr unsigned kPoison = 0x7FC00000u, kNumber = 0x447A0000u;  // kNumber is FOPS_NUMBER
 
 static __global__ void fill(unsigned* values, size_t n, unsigned value) {
   for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
     values[i] = value;
 }
 
-inline void poison(float* values, size_t n) {
-  fill<<<1024, 256>>>(reinterpret_cast<unsigned*>(values), n, kPoison);
+inline void poison(float* values, size_t n, unsigned bits = kPoison) {
+  fill<<<1024, 256>>>(reinterpret_cast<unsigned*>(values), n, bits);
   cudaDeviceSynchronize();
 }
 
@@ -62,14 +62,15 @@ inline void poison_free_memory(size_t outputs) {
   cudaDeviceSynchronize();
 }
 
-static bool examined = false;
+static int asked = 0;  // `examine` of the call
 
-// The file's cudaMalloc. In an examined call the memory holds NaN, so that the result of a file that adds to memory which
-// it never set is incorrect on every machine: memory is zero only if no program has used it before.
+// The file's cudaMalloc. In a judge's call the memory holds NaN, so that the result of a file that adds to memory which it
+// never set is incorrect on every machine: memory is zero only if no program has used it before.
 template <typename T>
 cudaError_t filled_malloc(T** pointer, size_t bytes) {
   const cudaError_t status = cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
-  if (status == cudaSuccess && examined) poison(reinterpret_cast<float*>(*pointer), bytes / sizeof(float));
+  if (status == cudaSuccess && asked & (FOPS_OWN_NAN | FOPS_OWN_NUMBER))
+    poison(reinterpret_cast<float*>(*pointer), bytes / sizeof(float), asked & FOPS_OWN_NUMBER ? kNumber : kPoison);
   return status;
 }
 
@@ -88,13 +89,13 @@ inline bool any(const unsigned* count) {
   return cudaMemcpy(&value, count, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess && value != 0;
 }
 
-// Copies of x and k in device memory, to detect whether a call has changed them. They are made only for call.examine. If
+// Copies of x and k in device memory, to detect whether a call has changed them. They are made only for FOPS_EXAMINE. If
 // there is not enough memory for them, nothing is detected.
 class Inputs {
  public:
   Inputs(const fops_plugin_call& call, const Sizes& s)
       : call_(call), x_bytes_(s.inputs() * sizeof(float)), k_bytes_(s.weights() * sizeof(float)),
-        x_(call.examine ? x_bytes_ : 0), k_(call.examine ? k_bytes_ : 0) {
+        x_(call.examine & FOPS_EXAMINE ? x_bytes_ : 0), k_(call.examine & FOPS_EXAMINE ? k_bytes_ : 0) {
     if (x_.data == nullptr || k_.data == nullptr) return;
     cudaMemcpy(x_.data, call.x, x_bytes_, cudaMemcpyDeviceToDevice);
     cudaMemcpy(k_.data, call.k, k_bytes_, cudaMemcpyDeviceToDevice);

@@ -8,7 +8,7 @@ namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
   return guarded(call, [call]() -> int {
-    examined = call->examine;
+    asked = call->examine;
     poison_free_memory(Sizes(call->conv).outputs());
     cudaGetLastError();
     const double start = now();

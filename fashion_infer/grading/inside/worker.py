@@ -95,7 +95,7 @@ class Worker:
             return
         self._say(loaded=self._kernel.zero_output)
 
-    def _case(self, shape, places, on_device: bool, examine: bool, threads: int) -> None:
+    def _case(self, shape, places, on_device: bool, examine: int, threads: int) -> None:
         """Set the sizes B, C, H, W, M, K and, for each call of a bracket, the addresses of x, k and y. `places` holds
         their offsets in the memory. `threads` is the number of OpenMP's threads; 0 leaves it as it is."""
         if threads:

@@ -43,7 +43,7 @@ class SandboxedCaller(Caller):
         self._notes, self._case, self._guards = notes, case, guards
         self.backend = "cpu" if notes.rubric.backend == "cpu" else "gpu"
         self.parallel = self.backend == "gpu" or plugin.parallel
-        self.can = ("examine", "output", "guard", *(["threads"] if self.backend == "cpu" else []),
+        self.can = ("examine", "output", "guard", "threads" if self.backend == "cpu" else "own",
                     *(["moved"] if len(tensors.slots) > 1 else []))  # fmt: skip
         self._number = self._at = 0
         self._laid: Optional[Tuple] = None  # the layout that the worker knows
@@ -69,14 +69,15 @@ class SandboxedCaller(Caller):
         """Make a call on each of some inputs, in the slots; the times of the result are means."""
         asked = conditions or USUAL
         shape = given[0].shape
-        laid = (shape, len(slots), slots[0], asked.guard, asked.examine, asked.threads)
+        examine = conditions.asked if conditions else 0
+        laid = (shape, len(slots), slots[0], asked.guard, examine, asked.threads)
         number = asked.output == "number" and not self.zeroed
         value = 0.0 if self.zeroed else float(NEVER_NUMBER) if number else float("nan")
         try:
             if laid != self._laid:
                 places = [slot.prepare(shape, self._guards, asked.guard) for slot in slots]
                 count = (asked.threads or len(os.sched_getaffinity(0))) if conditions else 0
-                self.session.case(shape, places, self.tensors.on_device, asked.examine, count)
+                self.session.case(shape, places, self.tensors.on_device, examine, count)
                 self._laid = laid
                 if self.session.cold((shape, count)):
                     self._warm_up(slots, shape, value)

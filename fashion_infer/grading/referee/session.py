@@ -85,7 +85,7 @@ class Session:
         shape: ConvolutionShape,
         places: Sequence[Place],
         on_device: bool = False,
-        examine: bool = False,
+        examine: int = 0,
         threads: int = 0,
     ) -> None:
         """Send the sizes of the next calls, and the layout of the tensors for each call of a bracket. `threads` is the

@@ -17,7 +17,6 @@ from ...kernel_files import neighbours, plugin
 from ...kernel_files.formats import KernelFile
 from ...kernel_files.loading import LoadedKernel
 from ...library import bindings, kernels, op_times
-from ...library.plugin_abi import PluginCall
 from ..calls import USUAL, Called, Caller, Conditions, Failed
 from ..inputs import Inputs
 from ..tensors import NEVER_NUMBER, GuardedDeviceTensors, GuardedTensors, PagedTensors, same_bits
@@ -54,9 +53,8 @@ class HostCaller(Caller):
 
     def __init__(self, kernel: LoadedKernel, largest: ConvolutionShape, device: int = 0, alone: bool = False):
         self._kernel, self._largest, self._device, self._alone = kernel, largest, device, alone
-        self._description = plugin._kept[kernel.name].description
         self.backend = kernel.backend
-        self.zeroed = bool(self._description.zero_output)
+        self.zeroed = bool(plugin._kept[kernel.name].description.zero_output)
         self._starts_threads = runs_threads(kernel.file)
         self._tensors: Dict[str, GuardedTensors] = {}
         self._at = "first"
@@ -72,7 +70,7 @@ class HostCaller(Caller):
         if self.backend == "cpu":
             found += ["threads"] if openmp() is not None else []
             found += ["interrupted"] if self._alone and self.parallel else []
-            found += ["own"] if _perturb(0) else []
+        found += ["own"] if self.backend == "gpu" or _perturb(0) else []
         return tuple(found)
 
     def call(self, inputs: Inputs, conditions: Conditions = USUAL) -> Called:
@@ -86,7 +84,8 @@ class HostCaller(Caller):
         announce({"images": inputs.shape.B, "threads": count, "guarded": conditions.guarded, "ends": tensors.ends()})
         try:
             with threads(conditions.threads), self._interrupted(conditions), self._own(conditions):
-                seconds, layer_seconds, findings = self._run(tensors, inputs.shape, number, conditions.examine)
+                bindings.load().fops_examine(conditions.asked)
+                self._run(tensors, inputs.shape)
         except DeviceError as error:  # the kernel's message, or the device's
             raise Failed("device_error" if "CUDA error" in str(error) else "failed", text=str(error)) from None
         finally:
@@ -99,7 +98,8 @@ class HostCaller(Caller):
             time.sleep(_LATE)
         if not stray and not same_bits(at_return, tensors.y):
             stray = "returns_early"
-        return Called(at_return, stray, changed, findings, seconds, layer_seconds)
+        record = op_times.drain()[-1]
+        return Called(at_return, stray, changed, record.findings, record.seconds, record.layer_seconds)
 
     def _tensors_for(self, conditions: Conditions) -> GuardedTensors:
         """Return the tensors for a call; those at other addresses have another name."""
@@ -117,29 +117,8 @@ class HostCaller(Caller):
     def _allocated(self, guarded: bool) -> GuardedTensors:
         return (PagedTensors if guarded else GuardedTensors)(self._largest)
 
-    def _run(
-        self, tensors: GuardedTensors, shape: ConvolutionShape, direct: bool, examine: bool
-    ) -> Tuple[float, float, int]:
-        """Call the kernel; return Op Time, the layer's time, and the findings; `direct` leaves the output unfilled."""
-        if direct and self.backend == "cpu":
-            return self._run_directly(tensors, shape, examine)
-        bindings.load().fops_examine(examine)
+    def _run(self, tensors: GuardedTensors, shape: ConvolutionShape) -> None:
         kernels.prepare(tensors.x, tensors.k, self._kernel.name, self.backend, self._device, node=0, out=tensors.y)()
-        return _recorded()
-
-    def _run_directly(
-        self, tensors: GuardedTensors, shape: ConvolutionShape, examine: bool
-    ) -> Tuple[float, float, int]:
-        """Call the plug-in, because the library would fill the output first."""
-        places = (bindings.address(tensor) for tensor in (tensors.x, tensors.k, tensors.y))
-        call = PluginCall(kernels.describe(shape.data, shape.weights), *places, examine=examine, op_seconds=-1)
-        began = time.perf_counter()
-        status = self._description.run(ctypes.pointer(call))
-        seconds = call.op_seconds if call.op_seconds >= 0 else time.perf_counter() - began
-        if status != bindings.OK:
-            message = call.message.decode(errors="replace") or "failed without a message"
-            raise DeviceError(f"kernel '{self._kernel.name}': {message}")
-        return seconds, call.layer_seconds, call.findings
 
     def _interrupted(self, conditions: Conditions) -> ContextManager[None]:
         wanted = conditions.interrupted and self._alone and self.backend == "cpu" and self.parallel
@@ -163,33 +142,15 @@ class HostCaller(Caller):
 
 
 class DeviceCaller(HostCaller):  # pragma: no cover (needs a CUDA device; tests/gpu runs it)
-    """Calls a kernel on tensors in a GPU's memory.
-
-    An examined call's adapter fills what the file allocates with NaN, whose bits are those of an output never written.
-    """
+    """Calls a kernel on tensors in a GPU's memory."""
 
     def _allocated(self, guarded: bool) -> GuardedTensors:
         return GuardedDeviceTensors(self._largest, self._device, exact=guarded)
 
-    def _run(
-        self, tensors: GuardedTensors, shape: ConvolutionShape, direct: bool, examine: bool
-    ) -> Tuple[float, float, int]:
+    def _run(self, tensors: GuardedTensors, shape: ConvolutionShape) -> None:
         assert isinstance(tensors, GuardedDeviceTensors)
-        x, k, y = tensors.upload()
-        conv = kernels.describe(shape.data, shape.weights)
-        bindings.load().fops_examine(examine)
-        began = time.perf_counter()
-        if direct:
-            kernels.launch(self._kernel.name, conv, x, k, y, 0)
-        else:
-            kernels.launch_timed(self._kernel.name, conv, x, k, y, 0)
+        kernels.launch_timed(self._kernel.name, kernels.describe(shape.data, shape.weights), *tensors.upload(), 0)
         tensors.download()
-        return (time.perf_counter() - began, 0.0, 0) if direct else _recorded()
-
-
-def _recorded() -> Tuple[float, float, int]:
-    record = op_times.drain()[-1]
-    return record.seconds, record.layer_seconds, record.findings
 
 
 def runs_threads(file: KernelFile) -> bool:
