@@ -234,7 +234,9 @@ def measured(files, batch):
     """Run `bench conv` on some files and one step of the ladder; return the rows by name."""
     names = ",".join([*map(str, files), "register-tile"])
     recognised = user_kernels.recognise_files(list(map(str, files)), None, "gpu")
-    request = BenchRequest(("fa2017",), "gpu", 0, "none", (batch,), 2, names, recognised)
+    request = BenchRequest(
+        ("fa2017",), "gpu", against="none", batches=(batch,), repeat=2, kernels=names, files=recognised
+    )
     result = Convolutions(request).measure()
     return {row.name: row for row in result.cases[0].rows}
 
