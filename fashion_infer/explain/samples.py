@@ -86,10 +86,7 @@ class CpuRun(NamedTuple):
 
     @property
     def figures(self) -> Dict[str, Any]:
-        """Return the kernel's figures next to the machine's limits; {} if nothing was measured.
-
-        The figures are GFLOP/s, threads and processors, and the tensors' bytes with the sizes of the caches.
-        """
+        """Return the kernel's figures next to the machine's limits; {} if nothing was measured."""
         if not self.seconds:
             return {}
         one = self.shape._replace(B=1)
@@ -150,15 +147,12 @@ class SampledProgram:
         return self._report.read_text(errors="replace") if self._report.is_file() else ""
 
     def run(self, shape: ConvolutionShape, seconds: float, images: int = _IMAGES) -> CpuRun:
-        """Measure calls of a shape within a time limit.
-
-        Few images may be too few for all threads, so a kernel of which one thread works is called again with as many
-        as a run has, or as many as the time allows. A kernel that takes too long is called with an image per thread.
-        """
+        """Measure calls of a shape within a time limit."""
         end = time.monotonic() + seconds
         run = self._measured(shape._replace(B=images), end - seconds / 2)
-        if not run.seconds:  # the call did not end
+        if not run.seconds:  # the call did not end, but may with an image per thread
             run = self._measured(shape._replace(B=len(os.sched_getaffinity(0))), end)
+        # Few images may be too few for all threads.
         if run.threads == 1 and run.regions and len(os.sched_getaffinity(0)) > 1:
             one = shape._replace(B=1)
             floats = one.C * one.H * one.W + one.outputs
@@ -177,10 +171,7 @@ class SampledProgram:
         return programs.output([str(self._program), *words, *more], seconds, self._program.parent)
 
     def invalid(self, shape: ConvolutionShape, seconds: float, poison: bool = False) -> Optional[int]:
-        """Return the first line with an operation that has no valid result; None if there is none.
-
-        With `poison`, that is also one with memory which nothing has written.
-        """
+        """Return the first line with an operation that has no valid result, with `poison` also for unwritten memory."""
         said = self._called(shape._replace(B=2), 2, seconds, "poison" if poison else "trap")
         at = re.search(r"^trapped 1 ([0-9a-f]+)$", said, re.MULTILINE)
         return _lines(self._program, [int(at[1], 16)], self._path).get(int(at[1], 16)) if at else None
@@ -266,8 +257,7 @@ _Code = List[Tuple[int, str]]  # instructions and their addresses
 def _loop(program: Path, hits: Mapping[int, int]) -> Tuple[_Code, _Code, List[Tuple[str, int, int]]]:
     """Find the hot loop: the smallest loop with at least half as many samples as the loop with most samples.
 
-    Samples in a function that a loop calls count for the loop. Returned are the loop's instructions, those of the
-    hottest other loop without products, and its calls as (function, the function's samples, address of the call).
+    Return its instructions, those of the hottest other loop without products, and its calls (`CpuRun.calls`).
     """
     code: _Code = []
     owner: Dict[int, str] = {}
@@ -311,7 +301,8 @@ def _loop(program: Path, hits: Mapping[int, int]) -> Tuple[_Code, _Code, List[Tu
     elsewhere = [  # without samples in functions that they call, which may multiply
         (own, loop)
         for score, own, loop in loops
-        if score == own and loop is not inside and owner[loop[0][0]] not in dict(named)
+        if score == own and owner[loop[0][0]] not in dict(named)
+        if loop[-1][0] < inside[0][0] or inside[-1][0] < loop[0][0]  # its samples are not those of the hot loop
     ]
     idle = [one for one in elsewhere if not MachineLoop([text for _, text in one[1]]).products]
     return inside, _smallest(idle), calls
