@@ -133,6 +133,7 @@ SLOW = {
 }}
 """,
 }  # fmt: skip
+SLOW["volatile"] = SLOW["alias"].replace("float* out", "volatile float* out")
 # A kernel whose assembly has some ten megabytes: a comment, repeated by macros.
 LARGE = SLOW["alias"] + '#define A "{}"\n#define B {}\n__asm__({});\n'.format("#" * 4000, "A " * 50, "B " * 50)
 SAME = {"no_restrict": "alias"}

@@ -31,10 +31,7 @@ _PRODUCT = re.compile(r"v?(?:fn?m(?:add|sub)\w*|mul)[sp][sd]\b")
 def findings(
     file: KernelFile, arch: Optional[str], compile: build.Compile, place: Path, within: Optional[Path] = None
 ) -> List[KernelFinding]:
-    """Compile a correct kernel file without running it in the empty folder `place`, and return findings on its speed.
-
-    DeviceError when there is no compiler; DataError when a file that the compiler wrote is too large, or not regular.
-    """
+    """Compile a correct kernel file in the empty folder `place`, without a run; return findings on its speed."""
     command = build.command_in(place, file, arch, within)
     if file.format.backend == "gpu":
         done = compile([*command, "-Xptxas=-v", "-o", str(place / "plugin.so")], place)
@@ -54,12 +51,9 @@ def findings(
 
 
 def of_assembly(path: Path, assembly: str, said: str = "") -> List[KernelFinding]:
-    """Return the findings in the innermost loops of x86 assembly in AT&T syntax, deepest loops first.
-
-    Only loops with floating-point products count. If the compiler made several loops of the same lines, and one of them
-    uses vectors, the others compute the remaining elements, and are left out. A loop without vectors is also left out
-    if `said`, the report on vectorisation, has vectors of its lines, which may be in no loop any more.
-    """
+    """Return the findings in the innermost loops with products of x86 assembly in AT&T syntax, deepest loops first."""
+    # If one of several loops of the same lines uses vectors, the others compute the remaining elements, and are left
+    # out; so are loops without vectors if the report has vectors of their lines, which may be in no loop any more.
     lines = source.without_comments(neighbours.text_of(path))
     missed = slow_cpu.reasons(path, said)
     vectors = {int(line) for name, line in re.findall(_VECTORISED, said, re.MULTILINE) if Path(name).name == path.name}

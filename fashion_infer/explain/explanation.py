@@ -75,11 +75,7 @@ def explain(
     asm: bool = False,
     profiler: bool = True,
 ) -> Explanation:
-    """Judge a kernel file, and find the lines that make it wrong or slow; arguments are those of `api.explain_kernel`.
-
-    By default, the last layer of the first edition for which the file is correct is examined. UsageError for an unknown
-    edition or layer; DeviceError when the file does not build, or is for a GPU and there is none.
-    """
+    """Judge a kernel file, and find the lines that make it wrong or slow; see `api.explain_kernel`."""
     if edition:
         _check_layer(edition, layer)
     with ThreadPoolExecutor(1) as pool:  # the file is built again while it is judged
@@ -142,10 +138,7 @@ def why_slow(
     timed: Optional[TimedLayer] = None,
     program: Optional[SampledProgram] = None,
 ) -> Explanation:
-    """Return findings on a correct file's speed on one layer, within a limit of `seconds`.
-
-    `program` is the file's program for the CPU, if it is already built; it is closed afterwards.
-    """
+    """Return findings on a correct file's speed on one layer; `program` is closed afterwards."""
     file, timed = verdict.file, timed or TimedLayer()
     made = Explanation(verdict, tried.what, (), (), timed.standing, timed.milliseconds, timed.between)
     if file.format.adapter is None:

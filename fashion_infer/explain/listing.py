@@ -77,10 +77,7 @@ def of_gpu(file: KernelFile, arch: Optional[str] = None) -> str:  # pragma: no c
 
 
 def beside_source(disassembly: str, path: Path) -> str:
-    """Return the loop with the largest share of multiply-adds in the output of `nvdisasm -g -c`.
-
-    The instructions of each source line follow that line.
-    """
+    """Return the loop with the largest share of multiply-adds in the output of `nvdisasm -g -c`, beside its lines."""
     lines = neighbours.text_of(path).splitlines()
     rows: List[Tuple[Optional[int], str]] = []
     labels: Dict[str, int] = {}

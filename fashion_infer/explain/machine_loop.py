@@ -32,6 +32,26 @@ class MachineLoop:
         """Return the instructions whose beginning matches a pattern."""
         return [text for text in self.texts if re.match(pattern, text)]
 
+    def often(self, texts: Sequence[str]) -> List[str]:
+        """Return instructions if there is one for every two products or more: fewer may be outside of an inner loop."""
+        return list(texts) if 2 * len(texts) >= self.products else []
+
+    @property
+    def form(self) -> str:
+        """Return "sum" if it adds up one output; "row" if it has vectors, or stores for most of the products."""
+        return "row" if self.vectors or self.stores > self.products / 2 else "sum"
+
+    @property
+    def on_stack(self) -> List[str]:
+        """Accesses of variables that are in memory, on the stack."""
+        return self.of(r".*\(%r[sb]p\)")
+
+    @property
+    def dispatched(self) -> List[str]:
+        """Comparisons that test whether a virtual function is the one of which the loop has a copy."""
+        pattern = r"^mov\w* [-+\w]*\(%r\w+\),(%r\w+)\n(cmp\w* (?:%r\w+,\1|\1,%r\w+))\njne"
+        return [text for _, text in re.findall(pattern, "\n".join(self.texts), re.MULTILINE)]
+
     @property
     def width(self) -> int:
         """How many floats its additions and multiplications have at most."""
@@ -46,10 +66,7 @@ class MachineLoop:
 
     @property
     def overlapping(self) -> List[str]:
-        """Stores to the same address in every iteration, and loads that are repeated after a store.
-
-        The compiler emits them if the output may overlap the inputs; otherwise it could keep the value in a register.
-        """
+        """Stores to one address, and loads repeated after a store, as if the output might overlap the inputs."""
         found: List[str] = []
         written = {_register(text) for text in self.texts}
         loaded: Dict[str, bool] = {}  # key: a loaded memory operand; value: whether a store followed the load

@@ -65,10 +65,7 @@ def reports(text: str, tool: str) -> List[Report]:
 
 
 def findings(found: List[Report], path: Path) -> List[KernelFinding]:
-    """Convert the reports of all tools to findings: one for each pair of code and line, in the order of `TOOLS`.
-
-    Reports on files other than the user's are left out.
-    """
+    """Convert the tools' reports on the user's file to findings, one per code and line, in the order of `TOOLS`."""
     lines = neighbours.text_of(path).splitlines()
     made: Dict[Tuple[str, Optional[int]], KernelFinding] = {}
     for report in sorted(found, key=lambda one: TOOLS.index(one.tool)):

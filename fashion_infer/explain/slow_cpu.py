@@ -19,7 +19,7 @@ from .machine_loop import MachineLoop
 REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU kernel that applies it)
     "double": ("use float throughout, and literals such as 0.0f", None),
     "int_to_float": ("compute indices in integers, and convert before the loop over the taps", None),
-    "call_in_loop": ("let the compiler see the function's body, or write it into the loop", None),
+    "call_in_loop": ("write the function's body into the loop, without pointers to functions or virtual ones", None),
     "library_in_loop": ("call them outside of the loops: allocate, clear and copy once, and write no text", None),
     "waiting_inside": ("give each thread its own outputs and, with a dynamic schedule, large chunks of them", None),
     "small_parts": ("let a part of the schedule be an image: schedule(static), or large chunks", None),
@@ -29,11 +29,12 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "one_thread": ("share images or filters among threads: #pragma omp parallel for, without large chunks", None),
     "extra_instructions": ("keep images and weights in flat arrays, and compute an index outside of the loop", None),
     "strided_inner_loop": ("let the innermost loop walk along w, where neighbours lie side by side", "shifted"),
+    "volatile": ("leave volatile out, so that sums and indices stay in registers", None),
     "alias": ("keep the sum in a local variable, or declare the pointers __restrict__: no two then overlap", None),
     "serial_sum": ("turn the loops around: add one weight's products to a row of outputs, side by side", "shifted"),
     "sum_in_memory": ("keep the sums of several filters and neighbouring outputs in registers", "direct"),
     "parallel_inside": ("make the outermost loop the parallel one, over images: start threads once per call", None),
-    "atomics": ("let one thread own an output, sum in a local variable, and store once", None),
+    "atomics": ("let one thread own an output, sum in a local variable, and copy no shared_ptr in the loop", None),
     "integer_division": ("count rows and columns along in nested loops, in place of / and %", None),
     "no_products": ("read the input where the product needs it, or copy once what several products use", "direct"),
     "not_vectorised": ("let the innermost loop walk along w, with a fixed number of taps outside of it", "shifted"),
@@ -41,7 +42,8 @@ REMEDIES: Dict[str, Tuple[str, Optional[str]]] = {  # code: (remedy, our CPU ker
     "little_reuse": ("use a loaded number for several outputs: a tile of filters and columns in registers", "direct"),
     "work_outside_loop": ("do the work around the innermost loop less often: larger rows, tiles or blocks", "direct"),
 }
-_PARTS = ("library_in_loop", "no_products", "waiting_inside", "parallel_inside", "idle_time")  # their share is measured
+_COPIES = ("library_in_loop", "no_products")
+_PARTS = (*_COPIES, "waiting_inside", "parallel_inside", "idle_time")  # their share is measured
 _STAGES = ("sum", "row", "rows", "tile")  # forms, in the order in which remedies lead from one to the next
 _SEVERAL = 4  # stores of a loop over rows that uses a pixel for several filters
 _REFUTED = 0.9  # fraction of the time that remains, above which a measurement refutes a finding
@@ -50,6 +52,7 @@ _REGION = 100e-6  # seconds of a parallel region, below which its beginning and 
 _WAITING = 0.15  # least fraction of the time for a finding: a smaller wait may be due to other work of the machine
 _EMPTY_LOOP = 0.2  # least fraction of the time in a loop that multiplies nothing, for a finding
 _CALLED = 0.15  # least fraction of the time in functions that the hot loop calls, or of libraries, for a finding
+_POINTED = 0.04  # the same for functions that it calls through pointers: the call takes longer than a short function
 _STORED = 0.3  # stores per multiply-add above which sums should be kept in registers
 _ALONE = 1.5  # several threads worked if a call's processor time is this multiple of its duration, or more
 _SAMPLES = 100  # least number of samples that show how threads share the work
@@ -97,10 +100,7 @@ class _Costs(List[_Cost]):
 def of_run(
     path: Path, said: str, run: samples.CpuRun, milliseconds: Optional[float] = None, ours: Mapping[str, float] = {}
 ) -> List[KernelFinding]:
-    """Return findings from the time samples, the instructions of the hot loop, and GCC's vectorisation report.
-
-    `milliseconds` is the file's Op Time, and `ours` has the times of our kernels on the same layer in milliseconds.
-    """
+    """Return findings from a run and GCC's report `said`; `ours` has the milliseconds of our kernels."""
     costs, busy = _costs(path, said, run)
     found = _weighed(costs, run._replace(processor=run.processor / max(busy, 0.01)))  # fractions of all time, then
     if not found and run.loop:
@@ -161,31 +161,46 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> Tuple[Sequence[_Cost],
     busy = _waits(found, lines, run)
     share, hot = run.loop_share * busy, _hot(lines, run)
     in_loop = of_loop(path, lines, reasons(path, said), run._replace(loop_share=share), hot) if hot else ()
+    # Without copies, a loop that only adds up one output takes the time of this form.
+    plain = "sum" if in_loop and all(cost.finding.code == "serial_sum" for cost in in_loop) else ""
     in_libraries, (names, code) = busy * sum(part for _, part, _ in run.libraries), _libraries(run)
     if in_libraries > _CALLED:
         words = f"spends {in_libraries:.0%} of the time in functions of libraries: {', '.join(names)}"
         faults = any(cost.form in _STAGES[:-1] for cost in in_loop)
-        form = "row" if loop.vectors and not faults and re.search(r"libc|mem|alloc", " ".join(names)) else ""
-        words += "; its loop waits for the memory that they return or write" if form else ""
-        add(code, in_libraries, run.libraries[0][2], words, form, functions=run.libraries[:10])
+        waits = re.search(r"libc|mem|alloc", " ".join(names))
+        after = plain or ("row" if loop.vectors and not faults else "") if waits else ""
+        words += "; filling the memory that they return, and waiting for it, takes time as well" if after else ""
+        add(code, in_libraries, run.libraries[0][2], words, after, functions=run.libraries[:10])
     beside = run.beside_share * busy
     if beside > _EMPTY_LOOP:
         words = f"takes {beside:.0%} of the time and multiplies nothing"
-        add("no_products", beside, run.beside_line, words, loop=run.beside[:20])
+        add("no_products", beside, run.beside_line, words, plain, loop=run.beside[:20])
     shared = [number for number in _shared_sums(lines) if number in run.loop_lines]
     if shared and run.threads != 1:
         words = "threads add to neighbouring numbers, which share a cache line"
         add("false_sharing", 0.85 * share, shared[0], words, "sum", lines=shared)
     found += in_loop
+    _join_copies(found, run)
     extra = not any(cost.form == "sum" for cost in found) and (run.after("sum") or 1.0) < _EXTRA
     if hot and extra and loop.products and not loop.vectors and not loop.stores:
-        each, texts = len(run.loop) / (loop.products * loop.width), loop.indirect
+        each, texts = len(run.loop) / (loop.products * loop.width), loop.often(loop.indirect)
         if texts or each > _PLAIN:
             words = f"has {each:.0f} instructions for every product"
             words = "reads a pointer or an index from memory for every product" if texts else words
             other = next((number for number in run.loop_lines if number != hot), hot)
             add("extra_instructions", share, run.line_of(texts) or other, words, "sum", loop=run.loop[:40])
     return found, busy
+
+
+def _join_copies(found: _Costs, run: samples.CpuRun) -> None:
+    """Give the largest finding on allocated memory the shares of the others: the same remedy saves filling it, too."""
+    costs = sorted((cost for cost in found if cost.finding.code in _COPIES), key=lambda cost: -cost.share)
+    form = next((cost.form for cost in costs if cost.form), "")
+    if len(costs) > 1 and (form or any(re.search("alloc|free", name) for name, *_ in run.libraries)):
+        share, words = sum(cost.share for cost in costs), "; ".join(cost.finding.what for cost in costs)
+        found[found.index(costs[0])] = _Cost(replace(costs[0].finding, share=min(share, 0.99), what=words), form)
+        for cost in costs[1:]:
+            found.remove(cost)
 
 
 def _hot(lines: Sequence[str], run: samples.CpuRun) -> Optional[int]:
@@ -210,19 +225,18 @@ def _waits(found: _Costs, lines: Sequence[str], run: samples.CpuRun) -> float:
         words = f"begins {run.regions:,.0f} parallel regions per call; threads wait for {run.waiting:.0%} of the time"
         found.add("parallel_inside", run.waiting, line, words, regions=run.regions, waiting=run.waiting)
         return 1 - run.waiting
+    each, form = run.seconds * max(1, run.threads) / run.parts if run.parts else 1.0, MachineLoop(run.loop).form
+    if each < _PART and (run.after(form) or 0.0) * (1 - run.waiting) < _REFUTED:
+        line = next(iter(source.matching(lines, r"#\s*pragma\s+omp\b.*schedule\s*\(\s*(?:dynamic|guided)")), None)
+        words = f"hands out {run.parts:,.0f} parts of a loop one by one, each of {1e6 * each:,.2g} us"
+        found.add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
+        return 1 - run.waiting
     waits = [(number, part) for number, part in run.waits if not _at_the_end(lines, number)]
     waited = sum(part for _, part in waits)
     if waited > _WAITING:
         words = f"makes threads wait for one another during the work: {waited:.0%} of their time"
         found.add("waiting_inside", waited, waits[0][0], words, waits=waits[:10])
         return 1 - waited
-    each = run.seconds * max(1, run.threads) / run.parts if run.parts else 1.0
-    if each < _PART and run.loop:
-        loop = MachineLoop(run.loop)
-        line = next(iter(source.matching(lines, r"#\s*pragma\s+omp\b.*schedule\s*\(\s*(?:dynamic|guided)")), None)
-        words = f"hands out {run.parts:,.0f} parts of a loop one by one, each of {1e6 * each:,.2g} us"
-        form = "row" if loop.vectors or loop.stores else "sum"
-        found.add("small_parts", max(run.waiting, 0.1), line, words, form, parts=run.parts, seconds=each)
     # A caller whose other threads work more than it does waits for them, as in a pool of threads.
     helped = run.processor > _ALONE * max(1, run.threads) * (1 - run.asleep) * run.seconds
     waiting = waits or helped or _libraries(run)[1] != "library_in_loop"
@@ -243,11 +257,13 @@ def _at_the_end(lines: Sequence[str], number: int) -> bool:
 def _one_thread(path: Path, run: samples.CpuRun) -> Optional[KernelFinding]:
     """Return the finding that one thread does most of the work, for the reason that the environment shows, if any."""
     cores = len(os.sched_getaffinity(0))
-    if run.threads > 1 and run.samples >= _SAMPLES and not run.parts and run.busiest * cores >= _ALONE:
+    few = run.regions <= _REGIONS and not run.parts  # otherwise threads wait for parts of the work again and again
+    if run.threads > 1 and run.samples >= _SAMPLES and few and run.busiest * cores >= _ALONE:
         what, evidence = "one thread does most of the work", {"busiest": run.busiest, "processors": cores}
         return made(path, "one_thread", None, what, evidence, 1 - 1 / cores / run.busiest)
     # On a busy machine the timer's signals may all reach one thread, but the others still use processor time.
-    if cores == 1 or run.threads != 1 or run.processor >= _ALONE * run.seconds:
+    shared = run.processor >= _ALONE * run.seconds or (run.waiting > _WAITING and not few)
+    if cores == 1 or run.threads != 1 or shared:
         return None
     evidence = {"threads": 1, "seconds": run.seconds, "processor_seconds": run.processor, "images": run.shape.B}
     limit = next((name for name in ("OMP_NUM_THREADS", "OMP_THREAD_LIMIT") if os.environ.get(name) == "1"), None)
@@ -287,27 +303,31 @@ def of_loop(
     """
     found = _Costs(path)
     add, loop, share = found.add, MachineLoop(run.loop), run.loop_share
-    # Without a fault in it, a loop over the taps of one output adds up a single sum.
-    form = "sum" if not loop.vectors and not loop.stores else "row"
-    called = [call for call in run.calls if call[1] > _CALLED][:1]
+    form = loop.form  # without a fault in it
+    least = _POINTED if loop.of(r"call\w* \*") else _CALLED
+    called = [call for call in run.calls if call[1] > least][:1]
     for name, part, line in called:
         words = f"calls {name} in the innermost loop"
         add("call_in_loop", 0.8 * max(share, part), line or hot, words, form, share=part)
-    divisions = loop.of(r"i?div[bwlq]?\b")
-    if divisions:
+    if not called and loop.dispatched and source.matching(lines, r"\bvirtual\b"):
+        called = [("", share, hot)]
+        words = "tests which virtual function to call for every product"
+        add("call_in_loop", 0.8 * share, run.line_of(loop.dispatched) or hot, words, form, instructions=loop.dispatched)
+    divisions = loop.often(loop.of(r"i?div[bwlq]?\b"))
+    if divisions and loop.width == 1:  # otherwise products in vectors are in a loop of their own
         words = "divides integers, or takes remainders, in the innermost loop"
         add("integer_division", 0.8 * share, run.line_of(divisions) or hot, words, form, instructions=divisions)
         return found  # a division takes longer than the sum waits, and is the reason why there are no vectors
-    fences, atomics = loop.of(r"mfence|lock or\w* \$0x0,"), loop.of("lock")
+    fences, atomics = loop.of(r"mfence|lock or\w* \$0x0,"), loop.often(loop.of("lock"))
     if atomics and run.regions <= _REGIONS:  # the sum of a reduction is added once, at the end of its region
         words = f"{'has a memory fence' if atomics == fences else 'adds with an atomic instruction'} for every product"
         add("atomics", 0.8 * share, hot, words, "sum", instructions=atomics)
         return found
+    integers = loop.often(loop.of(r"v?cvt(?:u?si2s[sd]|u?dq2p[sd]|t?[sp][sd]2u?(?:si|dq))"))
     doubles = loop.of(r"v?(?:cvtss2sd|cvtps2pd|f?n?m?(?:add|sub|mul)\d*[sp]d)\b")
-    if doubles:
+    if doubles and (not integers or loop.of(r"v?cvt(?:ss2sd|ps2pd)")):  # otherwise doubles are indices
         words = "computes in double: half as many numbers in a vector, and conversions"
         add("double", 0.6 * share, hot, words, form, instructions=doubles[:10])
-    integers = loop.of(r"v?cvt(?:u?si2s[sd]|u?dq2p[sd]|t?[sp][sd]2u?(?:si|dq))")
     if integers:
         words = "converts between integers and floats for every product"
         add("int_to_float", 0.6 * share, run.line_of(integers) or hot, words, form, instructions=integers[:10])
@@ -321,7 +341,7 @@ def of_loop(
     gathers = loop.of(r"v?(?:gather|insertps)")
     branches = loop.of(r"j(?!mp)|cmov")
     condition = _condition(lines, hot) if len(branches) > 1 or loop.of(".*mask|v?blend|v?pcmp|.*{%k") else None
-    if len(branches) > 1 and not loop.vectors and "control flow" in " ".join(why) and not loop.of("call"):
+    if len(branches) > 1 and loop.width == 1 and "control flow" in " ".join(why) and not loop.of("call"):
         condition, form = condition or hot, "row"  # as in std::vector::at
     if products and condition and (not loop.vectors or gathers):
         words = "tests a condition for every product"
@@ -337,12 +357,14 @@ def of_loop(
         words = "gathers its numbers one by one into vectors"
         words += ", at indices that it reads from memory" if loop.indirect else ""
         add("strided_inner_loop", 0.8 * share, hot, words, "row", instructions=gathers)
-    elif not loop.vectors and loop.chained and loop.carried and not loop.stores:
+    elif not loop.vectors and any("volatile type" in text for text in why) and (loop.stores or loop.on_stack):
+        after = "sum" if loop.chained or loop.form == "sum" or _fixed_store(loop) else "row"
+        words = "loads or stores a volatile variable for every product"
+        add("volatile", 0.75 * share, hot, words, after, missed=why[:5])
+    elif not loop.vectors and loop.chained and loop.carried and loop.form == "sum":
         add("serial_sum", 0.8 * share, hot, _SERIAL, "row", additions=loop.sums[:10])
     elif not loop.vectors and loop.overlapping:
         words = "stores its sums for every product: as far as the compiler sees, y may overlap what it reads"
-        if any(re.search(r"\bvolatile\b", line) for line in lines):
-            words = "stores its sums for every product, as volatile demands"
         # A store to one address in every iteration is the sum of one output.
         several = "rows" if loop.stores >= _SEVERAL else "row"
         after = "sum" if loop.chained or _fixed_store(loop) else several
@@ -381,7 +403,10 @@ def _difference(path: Path, run: samples.CpuRun) -> KernelFinding:
     code = max(parts, key=lambda name: parts[name][0])
     ratio, words = parts[code]
     evidence = {name: round(one, 2) for name, (one, _) in parts.items()}
-    line = run.loop_lines[0] if run.loop_lines and code != "one_thread" else None
+    name, part, called = run.calls[0] if run.calls else ("", 0.0, None)
+    if part > run.loop_share:
+        code, words = "call_in_loop", f"calls {name} in its hottest loop, which takes {part:.0%} of the time"
+    line = called if code == "call_in_loop" else run.loop_lines[0] if run.loop_lines and code != "one_thread" else None
     after = run.after("tile")
     share = 1 - min(after, 0.9) if after and code != "one_thread" else 1 - 1 / max(ratio, 1.1)
     return made(path, code, line, words, evidence, share)

@@ -173,10 +173,7 @@ def findings(
     milliseconds: Optional[float] = None,
     ours: Mapping[str, float] = {},
 ) -> Tuple[List[KernelFinding], List[str]]:
-    """Explain measurements (`ncu.measure`); return findings, the largest share of Op Time first, and lines to print.
-
-    `milliseconds` is the file's Op Time, and `ours` has the times of our kernels on the same layer in milliseconds.
-    """
+    """Explain measurements (`ncu.measure`); return findings, the largest share of Op Time first, and lines to print."""
     shape = ConvolutionShape(*raw["layer"])
     gains, call = gains_of(shape), raw.get("call", {})
     tables = raw.get("ncu") or _of_records(raw)
@@ -219,10 +216,7 @@ def _phases(call: Mapping[str, Any]) -> List[str]:
 def of_tables(
     tables: Mapping[str, Any], path: Path, shape: ConvolutionShape, gains: Optional[Mapping[str, float]] = None
 ) -> List[KernelFinding]:
-    """Return findings from ncu's tables (`ncu_tables`) of the kernels of one call, largest share first.
-
-    The shares of a kernel's findings add up to its part of the kernels' time at most.
-    """
+    """Return findings from ncu's tables (`ncu_tables`) of the kernels of one call, largest share first."""
     kernels = [kernel for kernel in tables["kernels"] if kernel["metrics"].get("gpu__time_duration.sum")]
     whole = sum(kernel["metrics"]["gpu__time_duration.sum"] for kernel in kernels) or 1.0
     found: List[KernelFinding] = []
@@ -497,10 +491,9 @@ _OUTSIDE = (
 def outside(
     call: Mapping[str, Any], kernel_seconds: float, path: Path, file_format: KernelFormat
 ) -> List[KernelFinding]:
-    """Return findings on the part of Op Time that is spent outside of kernels; their shares add up to it at most.
+    """Return findings on the part of Op Time outside of kernels; none if the file gets host tensors, which it copies.
 
-    Of a format with phases, only forward counts: copies and allocations belong in prolog and epilog. Of a format that
-    passes host tensors, nothing is reported, as the kernel must copy and allocate. `call` is `device_call`'s output.
+    Of a format with phases, only forward counts: copies and allocations belong in prolog and epilog.
     """
     seconds = op_seconds(call)
     idle = seconds - kernel_seconds
@@ -552,10 +545,7 @@ def of_compiler(kernels: Sequence[Mapping[str, Any]], gains: Mapping[str, float]
 
 
 def gains_of(shape: ConvolutionShape) -> Dict[str, float]:
-    """Return the speed of each step of the ladder relative to the previous step.
-
-    The times come from the layer in docs/kernels.json that is most similar to the given layer.
-    """
+    """Return the speed of each step of the ladder relative to the previous one, on the most similar measured layer."""
     page = installation.resource_dir("docs") / "kernels.json"
     try:
         cases = json.loads(page.read_text())["cases"]

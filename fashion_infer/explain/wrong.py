@@ -183,10 +183,7 @@ def by_source(path: Path, codes: Sequence[str], backend: str = "cpu") -> List[Ke
 
 
 def _invalid(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) -> List[KernelFinding]:
-    """Find the line that computes NaN, or else the one that uses memory which nothing has written.
-
-    GCC's warnings show such memory, and so do signalling NaNs in it, at a line that is valid without them.
-    """
+    """Find the line that computes NaN, or else the one that uses memory which nothing has written."""
     path, end = file.path, time.monotonic() + seconds
     code, what = "uninitialised_read", "computes with memory that nothing has written"
     evidence = {"trap": "FE_INVALID"}
@@ -215,10 +212,7 @@ def _invalid(file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float) ->
 def under_sanitizer(  # pragma: no cover (needs a GPU; tests/gpu runs it)
     file: KernelFile, cases: Sequence[ShapeVerdict], seconds: float
 ) -> List[KernelFinding]:
-    """Run compute-sanitizer's four tools on a few images of a shape, and of a second one if they find nothing.
-
-    DeviceError without compute-sanitizer, or if the file does not build.
-    """
+    """Run compute-sanitizer's four tools on a few images of a shape, and of a second one if they find nothing."""
     tool = programs.find_tool("compute-sanitizer")
     _, library = loading.built(file)
     end = time.monotonic() + seconds

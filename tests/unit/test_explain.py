@@ -432,6 +432,7 @@ def test_what_a_remedy_brings_is_measured(tmp_path, run, codes, after):
 
 
 LANES = ("vmulps (%rcx,%rax,1),%zmm5,%zmm2", *(16 * SCALAR[2:3]), *SCALAR[3:])  # sixteen products
+DISPATCHED = ("mov 0x10(%rax),%rax", "cmp %r14,%rax", "jne 46a0 <f>", *SCALAR)
 INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1:3], "inc %rcx", "jne 1 <f>")
 
 
@@ -443,7 +444,12 @@ INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1
         (BUSY._replace(libraries=(("malloc", 0.9, 1),), asleep=0.5), ["idle_time", "library_in_loop"]),
         (BUSY._replace(libraries=(("nanosleep", 0.2, 1),), asleep=0.6), ["idle_time", "serial_sum"]),
         (BUSY._replace(beside_share=0.4, beside_line=3), ["no_products", "serial_sum"]),
+        # The copies save what the measured sum takes less, and not what they have of the samples.
+        (BUSY._replace(libraries=(("malloc", 0.2, 1),), beside_share=0.3), ["no_products", "serial_sum"]),
+        (BUSY._replace(parts=1e6, waiting=0.3, waits=((1, 0.3),)), ["small_parts", "serial_sum"]),
         (BUSY._replace(loop=LANES), ["serial_sum"]),
+        (BUSY._replace(loop=("idivl %ecx", *LANES)), ["serial_sum"]),  # one division for sixteen products
+        (BUSY._replace(loop=DISPATCHED), ["call_in_loop"]),
         (BUSY._replace(loop=("lock cmpxchg %ecx,(%rsi)", *SCALAR), regions=300), ["serial_sum"]),
         (BUSY._replace(loop=INDIRECT), ["extra_instructions", "serial_sum"]),
         (BUSY._replace(loop=INDIRECT, processor=0.5), ["serial_sum"]),  # the index costs nothing
@@ -452,7 +458,7 @@ INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1
     ],
 )
 def test_a_cause_has_the_evidence_for_it(tmp_path, run, codes):
-    (tmp_path / "conv.cpp").write_text(f"usleep(1);\nfor (;;)\n{ADDS}")
+    (tmp_path / "conv.cpp").write_text(f"usleep(1);\nfor (;;)  struct A {{ virtual int f(); }};\n{ADDS}")
     found = slow_cpu.of_run(tmp_path / "conv.cpp", "", run)
     assert [one.code for one in found][: len(codes)] == codes and sum(one.share for one in found) <= 1
 
