@@ -46,6 +46,7 @@ struct Sample {
 Sample all[kMost];
 std::atomic<int> count{0};
 std::atomic<long long> regions{0}, parts{0};  // number of parallel regions, and of parts of dynamically scheduled loops
+thread_local long long own_parts = 0;  // those that are not in `parts` yet: to add each at once would make threads wait
 // In seconds: the time of the fastest call; the times of all calls; the processor time of all their threads, together and
 // in one call at least; the time in which the calling thread slept; what the clocks showed before a call.
 double fastest = 0, all_calls = 0, processor = 0, least = INFINITY, asleep = 0, before = 0, ran_before = 0, began = 0;
@@ -327,8 +328,10 @@ void __wrap_GOMP_parallel(void (*function)(void*), void* data, unsigned threads,
 #define PARTS(next, type)                                 \
   bool __real_##next(type*, type*) __attribute__((weak)); \
   bool __wrap_##next(type* from, type* to) {              \
-    ++parts;                                              \
-    return __real_##next(from, to);                       \
+    ++own_parts;                                          \
+    if (__real_##next(from, to)) return true;             \
+    parts += own_parts, own_parts = 0;                    \
+    return false;                                         \
   }
 PARTS(GOMP_loop_dynamic_next, long)
 PARTS(GOMP_loop_nonmonotonic_dynamic_next, long)
