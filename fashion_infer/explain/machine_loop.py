@@ -39,7 +39,7 @@ class MachineLoop:
     @property
     def form(self) -> str:
         """Return "sum" if it adds up one output; "row" if it has vectors, or stores for most of the products."""
-        return "row" if self.vectors or self.stores > self.products / 2 else "sum"
+        return "row" if self.vectors or self.stores > self.products / 2 > 0 else "sum"
 
     @property
     def on_stack(self) -> List[str]:

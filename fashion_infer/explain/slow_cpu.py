@@ -182,7 +182,7 @@ def _costs(path: Path, said: str, run: samples.CpuRun) -> Tuple[Sequence[_Cost],
     found += in_loop
     _join_copies(found, run)
     extra = not any(cost.form == "sum" for cost in found) and (run.after("sum") or 1.0) < _EXTRA
-    if hot and extra and loop.products and not loop.vectors and not loop.stores:
+    if hot and extra and loop.products and not loop.vectors and (loop.indirect or not loop.stores):
         each, texts = len(run.loop) / (loop.products * loop.width), loop.often(loop.indirect)
         if texts or each > _PLAIN:
             words = f"has {each:.0f} instructions for every product"

@@ -452,6 +452,7 @@ INDIRECT = ("movslq (%rax,%rcx,4),%rdx", "vmovss (%rbx,%rdx,4),%xmm1", *SCALAR[1
         (BUSY._replace(loop=DISPATCHED), ["call_in_loop"]),
         (BUSY._replace(loop=("lock cmpxchg %ecx,(%rsi)", *SCALAR), regions=300), ["serial_sum"]),
         (BUSY._replace(loop=INDIRECT), ["extra_instructions", "serial_sum"]),
+        (BUSY._replace(loop=("vmovss %xmm0,(%rdx)", *INDIRECT)), ["extra_instructions"]),  # as in a std::map
         (BUSY._replace(loop=INDIRECT, processor=0.5), ["serial_sum"]),  # the index costs nothing
         (BUSY._replace(regions=300, waiting=0.5), ["serial_sum"]),  # each region has enough work
         (BUSY._replace(regions=30_000, waiting=0.5), ["parallel_inside", "serial_sum"]),
