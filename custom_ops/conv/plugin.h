@@ -33,8 +33,7 @@ const fops_kernel_plugin& described(const Plugin& plugin);
 fops_status call_plugin(const Kernel& kernel, const fops_conv& conv, const float* x, const float* k, float* y,
                         void* stream, bool quiet, PluginTimes* times);
 
-// Calls the plug-in on host tensors: converts x to float32 if it is uint8, fills y, and calls call_plugin. With
-// FOPS_EXAMINE, also adds findings about x, k and y to *times.
+// Calls the plug-in on host tensors: converts x to float32 if it is uint8, fills y, and calls call_plugin.
 fops_status call_on_host(const Kernel& kernel, const fops_conv& conv, const void* x, const float* k, float* y,
                          bool quiet, PluginTimes* times);
 

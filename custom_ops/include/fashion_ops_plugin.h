@@ -44,10 +44,8 @@ extern "C" {
 #define FOPS_PLUGIN_ABI 1
 
 /* Findings about a kernel: the bits of `findings`. */
-#define FOPS_FOUND_WORK_BEFORE 1u   /* the output was complete before the phase forward ran */
-#define FOPS_FOUND_WORK_AFTER 2u    /* the output changed after Op Time was measured */
-#define FOPS_FOUND_INPUT_CHANGED 4u /* the kernel changed its data or weights */
-#define FOPS_FOUND_NOT_WRITTEN 8u   /* the kernel did not write an output: it is still the NaN from before the call */
+#define FOPS_FOUND_WORK_BEFORE 1u /* the output was complete before the phase forward ran */
+#define FOPS_FOUND_WORK_AFTER 2u  /* the output changed after Op Time was measured */
 
 /* What a judge asks of a call: the bits of `examine`. */
 #define FOPS_EXAMINE 1       /* set `findings` too, even if that takes time and memory */

@@ -34,7 +34,7 @@ static int run(fops_plugin_call* call) {
       return FOPS_OK;
     });
 #endif
-  return run_on_device(call, "conv_forward", true, forward);
+  return run_on_device(call, "conv_forward", forward);
 }
 
 }  // namespace fops_adapter

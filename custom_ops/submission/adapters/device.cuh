@@ -1,5 +1,4 @@
-// Functions shared by the GPU adapters: they find the CUDA errors of a kernel file's code, and compare device memory for
-// the checks of `examine`.
+// Functions shared by the GPU adapters: they find the CUDA errors of a kernel file's code, and fill device memory.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -74,69 +73,17 @@ cudaError_t filled_malloc(T** pointer, size_t bytes) {
   return status;
 }
 
-static __global__ void count_different(const unsigned* a, const unsigned* b, size_t n, unsigned* count) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
-    if (a[i] != b[i]) atomicAdd(count, 1u);
-}
-
-static __global__ void count_nan(const float* a, size_t n, unsigned* count) {
-  for (size_t i = blockIdx.x * size_t{blockDim.x} + threadIdx.x; i < n; i += size_t{gridDim.x} * blockDim.x)
-    if (isnan(a[i])) atomicAdd(count, 1u);
-}
-
-inline bool any(const unsigned* count) {
-  unsigned value = 0;
-  return cudaMemcpy(&value, count, sizeof value, cudaMemcpyDeviceToHost) == cudaSuccess && value != 0;
-}
-
-// Copies of x and k in device memory, to detect whether a call has changed them. They are made only for FOPS_EXAMINE. If
-// there is not enough memory for them, nothing is detected.
-class Inputs {
- public:
-  Inputs(const fops_plugin_call& call, const Sizes& s)
-      : call_(call), x_bytes_(s.inputs() * sizeof(float)), k_bytes_(s.weights() * sizeof(float)),
-        x_(call.examine & FOPS_EXAMINE ? x_bytes_ : 0), k_(call.examine & FOPS_EXAMINE ? k_bytes_ : 0) {
-    if (x_.data == nullptr || k_.data == nullptr) return;
-    cudaMemcpy(x_.data, call.x, x_bytes_, cudaMemcpyDeviceToDevice);
-    cudaMemcpy(k_.data, call.k, k_bytes_, cudaMemcpyDeviceToDevice);
-    cudaDeviceSynchronize();
-  }
-
-  // Returns FOPS_FOUND_INPUT_CHANGED if x or k has changed, or-ed with FOPS_FOUND_NOT_WRITTEN if an output is NaN and
-  // `poisoned` says that y was filled with NaN before the call.
-  uint32_t findings(const Sizes& s, bool poisoned) const {
-    if (x_.data == nullptr || k_.data == nullptr) return 0;
-    Buffer counts(2 * sizeof(unsigned));
-    if (counts.data == nullptr || cudaMemset(counts.data, 0, 2 * sizeof(unsigned)) != cudaSuccess) return 0;
-    unsigned* changed = static_cast<unsigned*>(counts.data);
-    count_different<<<1024, 256>>>(static_cast<const unsigned*>(x_.data), reinterpret_cast<const unsigned*>(call_.x),
-                                   s.inputs(), changed);
-    count_different<<<1024, 256>>>(static_cast<const unsigned*>(k_.data), reinterpret_cast<const unsigned*>(call_.k),
-                                   s.weights(), changed);
-    count_nan<<<1024, 256>>>(call_.y, s.outputs(), changed + 1);
-    return (any(changed) ? FOPS_FOUND_INPUT_CHANGED : 0) | (poisoned && any(changed + 1) ? FOPS_FOUND_NOT_WRITTEN : 0);
-  }
-
- private:
-  const fops_plugin_call& call_;
-  size_t x_bytes_, k_bytes_;
-  Buffer x_, k_;
-};
-
 // Runs a call of a format with one function on device tensors. forward() calls the file's function, called `name` in
-// messages. Op Time is the time of that and a device synchronise. `poisoned`: as in Inputs::findings.
+// messages. Op Time is the time of that and a device synchronise.
 template <typename F>
-int run_on_device(fops_plugin_call* call, const char* name, bool poisoned, F forward) {
+int run_on_device(fops_plugin_call* call, const char* name, F forward) {
   return guarded(call, [&]() -> int {
-    const Sizes s(call->conv);
-    const Inputs inputs(*call, s);
     cudaStreamSynchronize(static_cast<cudaStream_t>(call->stream));
     cudaGetLastError();
     const double start = now();
     forward();
     const int status = settle(call, name);
     call->op_seconds = now() - start;
-    if (status == FOPS_OK) call->findings = inputs.findings(s, poisoned);
     return status;
   });
 }

@@ -9,7 +9,7 @@
 namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
-  return run_on_device(call, "solve", true, [call] {
+  return run_on_device(call, "solve", [call] {
     const Sizes s(call->conv);
     const size_t image = static_cast<size_t>(s.H) * s.W, filter = static_cast<size_t>(s.K) * s.K;
     const size_t plane = s.outputs() / s.B / s.M;

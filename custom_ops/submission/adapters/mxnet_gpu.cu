@@ -8,7 +8,7 @@ static void fops_forward(fops_plugin_call* fops_call);  // defined after the #in
 namespace fops_adapter {
 
 static int run(fops_plugin_call* call) {
-  return run_on_device(call, "forward", false, [call] { fops_forward(call); });
+  return run_on_device(call, "forward", [call] { fops_forward(call); });
 }
 
 }  // namespace fops_adapter

@@ -18,7 +18,6 @@ from .notes import Notes
 from .samples import Case
 from .session import Session, TimedBracket
 
-_INPUT_CHANGED = 4  # FOPS_FOUND_INPUT_CHANGED
 # Least and largest number of seconds for which an incorrect submission continues to run after the call. If its output
 # changes, the submission works after the clock has stopped.
 _LEFTOVER = 0.05, 1.0
@@ -61,9 +60,8 @@ class SandboxedCaller(Caller):
         stray = slot.stray()
         if not stray and np.isnan(slot.y.max()) and self.works_on(slot, called):
             stray = "returns_early"
-        changed = bool(called.findings & _INPUT_CHANGED) or not slot.same_inputs(inputs)
         layer = called.layer_seconds if self.plugin.phases else 0.0
-        return calls.Called(slot.y, stray, changed, called.findings, called.op_seconds, layer)
+        return calls.Called(slot.y, stray, not slot.same_inputs(inputs), called.findings, called.op_seconds, layer)
 
     def bracket(self, slots: List, given: Sequence[Inputs], conditions: Optional[Conditions] = None) -> TimedBracket:
         """Make a call on each of some inputs, in the slots; the times of the result are means."""
