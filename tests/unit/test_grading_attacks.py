@@ -57,6 +57,14 @@ def test_an_attack_gets_its_verdict_and_the_grader_still_works(path, asked):
     assert attacked.sandbox["in_force"].get("seccomp", True) and attacked.sandbox["available"] == available().words
 
 
+@NEEDS
+def test_a_full_channel_does_not_block_the_grader(asked):
+    check = next(one for one in asked.checks if one.kind == "time")._replace(n=(1,))
+    many = asked._replace(checks=(check,), timing=asked.timing._replace(calls=400, seconds=30.0))
+    (attacked,) = judged(many, on_cpu()["never-reads.cpp"])
+    assert [one.code for one in attacked.findings] == ["closed_channel"] and not attacked.ranked
+
+
 WITHOUT = {"bubblewrap": {"bubblewrap": None, "refusal": "a test"}, "Landlock": {"landlock": 0}}
 
 

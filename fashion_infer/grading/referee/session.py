@@ -160,7 +160,7 @@ class Session:
 
     def _tell(self, message: bytes) -> None:
         try:
-            self._channel.send(message)
+            self._channel.send(message, socket.MSG_DONTWAIT)  # blocks if the worker has left many unread
         except OSError:
             raise self._sandbox.ended() or Broken("closed_channel") from None
 

@@ -97,7 +97,7 @@ class Sandboxed:
         if any(pid != self._worker and proc.alive(pid) for pid in self.members()):
             raise Broken("not_stopped")
         self._ran = self._times()
-        self._look([self._worker])  # `watch` misses threads that were started after its last check
+        self.watch()  # its last check misses what was started or printed afterwards
         if not proc.alive(self._worker):  # what it used before it ended cannot be measured
             raise self.ended() or Broken("closed_channel")
         return at

@@ -293,6 +293,14 @@ CONV_FORWARD {
   puts("done 0 0 0.000001 0 0 ");
 }
 
+//// prints-in-quick-calls: printed_limit. Each call ends before the referee looks.
+CONV_FORWARD {
+  static const char text[20000] = {};
+  convolve(x, k, y, B, M, C, H, W, K);
+  fwrite(text, 1, sizeof text, stdout);
+  fflush(stdout);
+}
+
 //// replaces-clock: clocks. Every clock that its process reads stands still.
 #include <sys/auxv.h>
 static void patch(void* function) {  // time->tv_sec = 1, time->tv_nsec = 0, return 0
