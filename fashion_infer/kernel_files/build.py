@@ -38,7 +38,7 @@ _TEXTURE = "texture references left CUDA with version 12: read through a pointer
 # The header whose class a file may have extended, and nvcc's errors if the file gets ours in its place.
 _INTERFACE = "gpu-new-forward.h"
 _MEMBER = re.compile(r'\bGPUInterface\b|^identifier "(?P<name>\w+)" is undefined')
-_LONGEST_PATH = 100  # limit for a header's path in the course's tree, in characters
+_LONGEST_PATH = 100  # limit for a header's path in the course's tree, in bytes
 _UNSAFE = re.compile(r"[^\w.+-]", re.ASCII)  # characters of file names that a compiler's own commands may misread
 _UNDEFINED = re.compile(r"undefined reference to [`'](?P<name>.+?)'")
 
@@ -171,7 +171,8 @@ def _course_tree(missing: List[str], place: Path) -> List[str]:
     below = place / "tree"
     flags = []
     for name in missing:
-        if "/" not in name or _last(name) not in ours or name.startswith("/") or len(name) > _LONGEST_PATH:
+        *above, last = name.split("/")
+        if last not in ours or ours.keys() & above or above[:1] in ([], [""]) or len(name.encode()) > _LONGEST_PATH:
             continue
         folder = below.joinpath(*(["below"] * name.count("..")))
         header = Path(os.path.normpath(folder / name))
@@ -179,7 +180,7 @@ def _course_tree(missing: List[str], place: Path) -> List[str]:
             continue
         folder.mkdir(parents=True, exist_ok=True)
         header.parent.mkdir(parents=True, exist_ok=True)
-        header.write_text(f'#include "{ours[_last(name)]}"\n')
+        header.write_text(f'#include "{ours[last]}"\n')
         flags.append(f"-I{folder}")
     return list(dict.fromkeys(flags))
 

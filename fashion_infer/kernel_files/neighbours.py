@@ -6,7 +6,7 @@ from typing import List, NamedTuple, Optional
 
 from . import source
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n\0]+)[">]', re.MULTILINE)
 _HEADERS = (".h", ".hpp", ".cuh", ".hh", ".inc")
 # Header folders in the course's tree, and how deep below its root milestone files are, as in project/m3/req_0.
 _COURSE, _MOST_LEVELS = "src/layer/custom", 4
@@ -78,5 +78,5 @@ def text_of(path: Path) -> str:
         return ""
 
 
-def whole_text(path: Path) -> str:
-    return "\n".join(map(text_of, [path, *of(path).all]))
+def whole_text(path: Path, within: Optional[Path] = None) -> str:
+    return "\n".join(map(text_of, [path, *of(path, within).all]))

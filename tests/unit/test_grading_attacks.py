@@ -4,6 +4,8 @@ import contextlib
 import gzip
 import importlib.util
 import io
+import subprocess
+import sys
 import tarfile
 import tempfile
 import warnings
@@ -63,6 +65,22 @@ def test_a_full_channel_does_not_block_the_grader(asked):
     many = asked._replace(checks=(check,), timing=asked.timing._replace(calls=400, seconds=30.0))
     (attacked,) = judged(many, on_cpu()["never-reads.cpp"])
     assert [one.code for one in attacked.findings] == ["closed_channel"] and not attacked.ranked
+
+
+LINES = {
+    "blank": b"\n" * 1_000_000,
+    "zero byte": b'#if 0\n#include "a\0b/gpu-new-forward.h"\n#endif\n',
+    "long name": f'#if 0\n#include "{70 * chr(0x1F600)}/gpu-new-forward.h"\n#endif\n'.encode(),
+}
+
+
+@NEEDS
+@pytest.mark.parametrize("name", LINES)
+def test_odd_lines_are_read(name, tmp_path):
+    (tmp_path / "conv.cpp").write_bytes(LINES[name] + CODE)
+    words = "grade", "conv.cpp", "--rubric", ATTACKS / "rubric.toml", "--out", "out", "--require", "right"
+    command = [sys.executable, "-m", "fashion_infer", *map(str, words)]
+    subprocess.run(command, cwd=tmp_path, timeout=120, check=True)  # a pattern that takes days keeps Python's lock
 
 
 WITHOUT = {"bubblewrap": {"bubblewrap": None, "refusal": "a test"}, "Landlock": {"landlock": 0}}

@@ -77,7 +77,7 @@ def build(submission: Submission, layers: Layers, limits: RubricLimits, backend:
         host_memory,
         recognised.format.phases,
         _linked(recognised),
-        parallel=runs_threads(recognised),
+        parallel=runs_threads(recognised, submission.folder),
         thousands=recognised.format.thousands,
         zeroed=recognised.format.zeroed,
     )

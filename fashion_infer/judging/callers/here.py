@@ -7,6 +7,7 @@ import re
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any, Callable, ContextManager, Dict, Iterator, Optional, Tuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from ..tensors import NEVER_NUMBER, GuardedDeviceTensors, GuardedTensors, PagedT
 _COPIED = 1 << 26  # bytes: size limit of an output that is copied when the kernel returns
 _LATE = 5e-3  # seconds in which a thread that has not been joined writes some of the missing outputs
 _THREADS = re.compile(
-    r"^(?!\s*#\s*include).*(\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par)", re.MULTILINE
+    r"(?m)^(?![ \t]*#[ \t]*include).*(\bomp\b|\bj?thread\b|\bpthread_create\b|std::async|\btbb\b|execution::par)"
 )
 _INTERVAL = 1e-4  # seconds between interrupts of a thread
 _INTERRUPTED = 0.1  # seconds after which a call goes on without interrupts, which can leave it hardly any time
@@ -153,9 +154,9 @@ class DeviceCaller(HostCaller):  # pragma: no cover (needs a CUDA device; tests/
         tensors.download()
 
 
-def runs_threads(file: KernelFile) -> bool:
-    """Whether the source of a kernel file or of its neighbours names something that starts threads."""
-    return file.format.adapter is not None and bool(_THREADS.search(neighbours.whole_text(file.path)))
+def runs_threads(file: KernelFile, within: Optional[Path] = None) -> bool:
+    """Whether the source of a kernel file or of its neighbours, in a folder, names something that starts threads."""
+    return file.format.adapter is not None and bool(_THREADS.search(neighbours.whole_text(file.path, within)))
 
 
 def openmp() -> Optional[ctypes.CDLL]:

@@ -217,9 +217,22 @@ CONV_FORWARD {
   convolve(x, k, y, B, M, C, H, W, K);
 }
 
+//// includes-a-header-as-a-folder: harmless. The header's name, and one below it, in the course's tree.
+#if 0
+#include "src/gpu-new-forward.h"
+#include "src/gpu-new-forward.h/gpu-new-forward.h"
+#endif
+CONV_FORWARD { convolve(x, k, y, B, M, C, H, W, K); }
+
 //// includes-passwd: refused: /etc/passwd
 CONV_FORWARD { convolve(x, k, y, B, M, C, H, W, K); }
 #include "/etc/passwd"
+
+//// includes-what-never-ends: harmless. A grader of root must not read it in search of threads.
+#if 0
+#include "/proc/kmsg"
+#endif
+CONV_FORWARD { convolve(x, k, y, B, M, C, H, W, K); }
 
 //// keeps-between-runs: harmless. Leaves a word in the shared memory after the tensors, and looks for it in the next process.
 static const char word[] = "left by an earlier run";
