@@ -427,7 +427,8 @@ def _condition(lines: Sequence[str], hot: int) -> Optional[int]:
     """Return the line of a condition between the head of the hot line's loop and that line; None if there is none."""
     for number in range(hot, max(0, hot - _NEAR), -1):
         header = re.search(r"\b(?:for|while)\s*\(", lines[number - 1])
-        if re.search(r"\bif\s*\(|\?.*:", lines[number - 1][header.end() if header else 0 :]):
+        rest = lines[number - 1][header.end() if header else 0 :]
+        if re.search(r"\bif\s*\(", rest) or "?" in rest.rpartition(":")[0]:
             return number
         if header:
             return None

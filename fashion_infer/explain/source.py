@@ -41,7 +41,7 @@ def stores(lines: Sequence[str]) -> List[LineStore]:
 
 def without_comments(text: str) -> List[str]:
     """Return the lines of a C++ file with comments and the contents of strings blanked."""
-    blank = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+    blank = re.compile(r'//[^\n]*|/\*.*?(?:\*/|\Z)|"(?:\\.|[^"\\\n])*"', re.DOTALL)
     return blank.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text).splitlines()
 
 

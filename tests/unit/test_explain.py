@@ -486,3 +486,9 @@ def test_comments_are_no_code():
     assert source.launch(lines, "f(float*)") == 4 and [len(row) for row in lines[:2]] == [28, 17]
     assert source.launch(["f<<<1, 2>>>();", "g<<<1, 2>>>();"], "g") == 2
     assert source.launch(["f<<<1, 2>>>();", "g<<<1, 2>>>();"]) is None
+
+
+def test_a_long_line_is_read_in_linear_time(tmp_path):
+    (tmp_path / "conv.cpp").write_text(f"for (;;)\n{5_000_000 * '?'}\n{ADDS}")
+    run = BUSY._replace(loop=("jle 3 <f>", "jle 4 <f>", *SCALAR), loop_lines=(3,))
+    assert slow_cpu.of_run(tmp_path / "conv.cpp", "", run)

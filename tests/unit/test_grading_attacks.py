@@ -69,6 +69,7 @@ def test_a_full_channel_does_not_block_the_grader(asked):
 
 LINES = {
     "blank": b"\n" * 1_000_000,
+    "characters": b"#if 0\n" + b"'/*'," * 500_000 + b"\n#endif\n",
     "zero byte": b'#if 0\n#include "a\0b/gpu-new-forward.h"\n#endif\n',
     "long name": f'#if 0\n#include "{70 * chr(0x1F600)}/gpu-new-forward.h"\n#endif\n'.encode(),
 }
@@ -78,7 +79,7 @@ LINES = {
 @pytest.mark.parametrize("name", LINES)
 def test_odd_lines_are_read(name, tmp_path):
     (tmp_path / "conv.cpp").write_bytes(LINES[name] + CODE)
-    words = "grade", "conv.cpp", "--rubric", ATTACKS / "rubric.toml", "--out", "out", "--require", "right"
+    words = "grade", "conv.cpp", "--rubric", ATTACKS / "rubric.toml", "--out", "out", "--require", "right", "--once"
     command = [sys.executable, "-m", "fashion_infer", *map(str, words)]
     subprocess.run(command, cwd=tmp_path, timeout=120, check=True)  # a pattern that takes days keeps Python's lock
 
