@@ -67,6 +67,12 @@ def test_a_full_channel_does_not_block_the_grader(asked):
     assert [one.code for one in attacked.findings] == ["closed_channel"] and not attacked.ranked
 
 
+@NEEDS
+def test_what_is_checked_as_float32_is_timed_as_float32(asked):
+    (attacked,) = judged(asked._replace(precision="half"), on_cpu()["rounds-when-timed.cpp"])
+    assert [one.code for one in attacked.findings] == ["less_precise"] and not attacked.ranked
+
+
 LINES = {
     "blank": b"\n" * 1_000_000,
     "characters": b"#if 0\n" + b"'/*'," * 500_000 + b"\n#endif\n",

@@ -327,6 +327,15 @@ CONV_FORWARD {
   convolve(x, k, y, B, M, C, H, W, K);
 }
 
+//// rounds-when-timed: less_precise. Rounds weights to half precision in the processes that are timed.
+CONV_FORWARD {
+  static unsigned rounded[1 << 16];
+  static const bool timed = B == 20;
+  memcpy(rounded, k, sizeof(float) * M * C * K * K);
+  for (int i = 0; timed && i < M * C * K * K; ++i) rounded[i] &= ~0x1FFFu;
+  convolve(x, reinterpret_cast<float*>(rounded), y, B, M, C, H, W, K);
+}
+
 //// starts-threads-without-end: threads_limit
 static void* sleeper(void*) { for (;;) pause(); }
 CONV_FORWARD {
