@@ -107,10 +107,7 @@ def check_layers(kernel: LoadedKernel, layers: Sequence[Layer], images: int = 0,
 
 
 def outputs(what: str, y: np.ndarray, x: np.ndarray, k: np.ndarray, precision: str = "half sums") -> ShapeVerdict:
-    """Judge the outputs of one call that the caller made on random inputs.
-
-    `precision` is the least precise class that is allowed.
-    """
+    """Judge the outputs of one call on random inputs; `precision` is the least precise class that is allowed."""
     inputs = Inputs(x, k)
     found = bound.compare(y, inputs, KeyedStream.fresh())
     cause = None if found.right else Cause(bound.INCORRECT)
@@ -237,10 +234,8 @@ class _Judge:
         return ShapeVerdict(layer.what, layer.shape._replace(B=images), outcome.cause, bound.INCORRECT)
 
     def _again(self, found: Optional[ShapeVerdict], layer: Layer) -> Optional[ShapeVerdict]:
-        """Judge a layer again with 1,000 images, if the file's format allowed files that need multiples of 1,000.
-
-        Other sizes are judged again only if a layer needed that.
-        """
+        """Judge a layer again with 1,000 images, if the file's format allowed files that need multiples of 1,000;
+        other sizes only if a layer needed that."""
         if found is None or found.right or not self._file.format.thousands or self._file.backend != "gpu":
             return found
         if layer.what == OTHER and not self._needs_thousands:

@@ -379,10 +379,8 @@ class ShapeTrial:
         return self._blaming(found, self._unsteady(same))
 
     def _races(self, same: Inputs, first: np.ndarray) -> Optional[Cause]:
-        """Repeat two calls in turns under other schedules, if the kernel has threads.
-
-        What a race leaves from the call before would be right in a repetition of the same call.
-        """
+        """Repeat two calls in turns under other schedules, if the kernel has threads: what a race leaves from the call
+        before would be right in a repetition of the same call."""
         calls, start = ((same, first), self._other), time.monotonic()
         for number in range(_MOST_RACE_CALLS if self._caller.parallel else _REPEATS):
             if number >= _REPEATS and time.monotonic() - start > self._options.race_seconds:

@@ -1,6 +1,7 @@
 """Imports a kernel file in Python. This module runs in the sandbox too, so it imports only the standard library."""
 
 import contextlib
+import importlib.machinery
 import importlib.util
 import sys
 import types
@@ -11,12 +12,13 @@ from typing import Any, Callable, Tuple
 def load(path: Path, name: str) -> Tuple[Callable, bool]:
     """Import a file as the module `name`; return its function of (data, weights, output), and whether the data must
     have one channel. AttributeError if it defines no such function; whatever the file raises."""
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None  # true for every path that ends in .py
+    loader = importlib.machinery.SourceFileLoader(name, str(path))  # by default, only for the suffix .py, not .PY
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # Triton looks up a kernel's module here
     with _import_path(path.parent):
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     if callable(getattr(module, "conv_forward", None)):
         return (lambda x, k, y: module.conv_forward(x, k)), False
     if callable(getattr(module, "custom_kernel", None)):

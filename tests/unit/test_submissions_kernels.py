@@ -554,7 +554,7 @@ def test_python_kernels(torch_of_numpy, text):
 
 
 def test_leetgpu_in_python_supports_one_channel(torch_of_numpy):
-    path = torch_of_numpy / "mine.py"
+    path = torch_of_numpy / "mine.PY"
     path.write_text(
         LOOPS + "def solve(input, kernel, output, input_rows, input_cols, kernel_rows, kernel_cols):\n"
         "    assert input.shape == (input_rows, input_cols) and kernel.shape == (kernel_rows, kernel_cols)\n"
