@@ -326,6 +326,12 @@ def test_staging_in_a_sandbox_gives_the_same(tmp_path, room):
         assert submission.stage(file, room, layers=held) == plain
 
 
+@NEEDS
+def test_a_warning_of_python_is_no_answer(tmp_path, room):
+    (tmp_path / "conv.py").write_text('PATTERN = "\\d"\n\n\ndef conv_forward(x, k):\n    return None\n')
+    assert submission.stage(tmp_path / "conv.py", room, layers=available()).kernel.format.name == "python"
+
+
 ERRORS = [RecursionError(), MemoryError(), BrokenPipeError(), ValueError("no"), KeyError("a")]
 UNEXPECTED = [(error, where) for error in ERRORS for where in ("_prepared", "observe", "number")]
 

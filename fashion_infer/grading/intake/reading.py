@@ -66,7 +66,8 @@ def read_boxed(source: Path, folder: Path, wanted: Wanted, layers: Any) -> Kerne
     code = f"import sys; sys.path.insert(0, {str(package.parent)!r}); from {__name__} import main; main()"
     asked = json.dumps([os.fspath(source), os.fspath(folder), *wanted])
     try:
-        ran = run(box, layers, [os.path.realpath(sys.executable), "-I", "-S", "-B", "-c", code, asked])
+        options = "-I", "-S", "-B", "-W", "ignore", "-c"  # a warning, as of "\d" in a file, is no answer
+        ran = run(box, layers, [os.path.realpath(sys.executable), *options, code, asked])
     except Broken as error:
         raise Refused(f"it cannot be read: {error}") from None
     begun, _, rest = ran.output.partition("\n")
