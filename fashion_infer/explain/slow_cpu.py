@@ -308,7 +308,8 @@ def of_loop(
     called = [call for call in run.calls if call[1] > least][:1]
     for name, part, line in called:
         words = f"calls {name} in the innermost loop"
-        add("call_in_loop", 0.8 * max(share, part), line or hot, words, form, share=part)
+        after = "row" if loop.stores else form  # the products are in the function
+        add("call_in_loop", 0.8 * max(share, part), line or hot, words, after, share=part)
     if not called and loop.dispatched and source.matching(lines, r"\bvirtual\b"):
         called = [("", share, hot)]
         words = "tests which virtual function to call for every product"

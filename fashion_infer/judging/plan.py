@@ -449,10 +449,10 @@ class ShapeTrial:
         """Return where the NaN of an incorrect output come from, each origin confirmed by numbers in its place."""
         missing = np.isnan(output)
         # A GPU file with host pointers computes its outputs in memory that it allocates itself.
-        for memory in ("output", "own") if self._caller.backend == "gpu" else ("output",):
-            if memory not in self._caller.can:
+        for memory, conditions in (("output", Conditions(output="number")), ("own", Conditions(own="number"))):
+            if memory not in self._caller.can or (memory == "own" and self._caller.backend == "cpu"):
                 continue
-            numbers = self._call(inputs, Conditions(**{memory: "number"})).output.copy()
+            numbers = self._call(inputs, conditions).output.copy()
             unwritten = missing & (numbers == NEVER_NUMBER)
             added = missing & np.isfinite(numbers) & ~unwritten
             if added.any() and np.isnan(self._call(inputs).output[added]).all():
