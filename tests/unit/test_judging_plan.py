@@ -131,6 +131,7 @@ STATEFUL = {
     "cached by a few numbers": (of_equal_numbers, {"unstable", "cached"}),
     "weights of the first call": (lambda it, y, _: exact(it.held[-1][0], it.held[0][1]), {"kept_weights"}),
     "wrong in one call": (lambda it, y, _: put(y, (0, 0, 0, 0), 7) if it.calls == 7 else y, {"unstable"}),
+    "number of calls": (lambda it, y, _: y + it.calls, {"unstable"}),
     "memory that varies": (lambda it, y, at: y + it.calls * (it.calls == 7 or at.own == "number"), {"unstable"}),
     "cached": (lambda it, y, _: next((one for one in it.earlier if one.shape == y.shape), y), {"cached"}),
     "carries over": (
