@@ -2,6 +2,9 @@
 
 import json
 import re
+import threading
+import time
+from datetime import timedelta
 
 import pytest
 import schemathesis
@@ -13,8 +16,10 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from sqlalchemy.exc import OperationalError
 
 from fashion_infer.board import BoardSettings, service
+from fashion_infer.board.store import queue
 from fashion_infer.board.store.models import now
 
 CHECKS = [
@@ -78,15 +83,8 @@ def test_a_refused_submission_is_not_stored(little, content, query, status):
 
 
 def test_a_body_without_length_is_read_up_to_the_limit(little):
-    taken = []
-
-    def body():
-        for _ in range(10_000):
-            taken.append(1)
-            yield b"x" * 10_000
-
     little.kit.change(most_bytes=100_000)
-    assert little.send("Ann", body()).status_code == 413
+    assert little.send("Ann", (b"x" * 10_000 for _ in range(10_000))).status_code == 413
     said = little.ask("Ann", "POST", "/submissions", params={"name": "k"}, content=b"x")
     assert said.status_code == 201
 
@@ -161,10 +159,6 @@ def test_responses_have_the_security_headers(little):
 
 def test_health(little):
     assert little.client.get("/healthz").json()["status"] == "ok"
-    from datetime import timedelta
-
-    from fashion_infer.board.store import queue
-
     with little.kit.store.write() as session:
         queue.state_of(session, "cpu").seen_at = now() - timedelta(minutes=2)
     answer = little.client.get("/healthz")
@@ -180,8 +174,6 @@ def test_health_if_no_dispatcher_starts(little, monkeypatch):
 
 
 def test_a_failed_database_is_503_without_internal_details(little, monkeypatch):
-    from sqlalchemy.exc import OperationalError
-
     def away(*arguments, **options):
         raise OperationalError("SELECT secret", {}, Exception("host db.internal refused"))
 
@@ -192,11 +184,6 @@ def test_a_failed_database_is_503_without_internal_details(little, monkeypatch):
 
 
 def test_a_request_for_a_log_waits_for_the_next_line(little):
-    import threading
-    import time
-
-    from fashion_infer.board.store import queue
-
     one = little.send("Ann", b"x").json()["id"]
     first = little.ask("Ann", "GET", f"/submissions/{one}/log").json()
     last = first["lines"][-1]["number"]

@@ -1,5 +1,6 @@
 """A running board: command line, graders, dispatcher, Ray and sandbox, also with injected faults."""
 
+import importlib.util
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import requests
 from attacks.verdicts import ATTACKS
 from profiles import drawn, pick
 from sqlalchemy import func, select
+from sqlalchemy.exc import OperationalError
 
 from fashion_infer import board
 from fashion_infer.board import BoardSettings, credentials, server, verdicts
@@ -184,8 +186,6 @@ class TestDispatcher:
             time.sleep(0.02)
 
     def test_the_dispatcher_retries_after_database_errors(self, small, dispatcher, monkeypatch):
-        from sqlalchemy.exc import OperationalError
-
         one, fails, write = small.submit("Ann", b"x"), [3], small.store.write
 
         def failing():
@@ -240,8 +240,6 @@ class TestClient:
 
 
 def test_without_the_extra_one_line_says_what_to_do(monkeypatch, invoke, tmp_path):
-    import importlib.util
-
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "fastapi" else found(name, *a))
     for words in (("serve",), ("class", "list"), ("export",)):
@@ -252,8 +250,6 @@ def test_without_the_extra_one_line_says_what_to_do(monkeypatch, invoke, tmp_pat
 
 
 def test_without_ray_a_board_runs_with_ray_off(monkeypatch, invoke, tmp_path):
-    import importlib.util
-
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name, *a: None if name == "ray" else found(name, *a))
     code, out, err = invoke("board", "serve", "--data", str(tmp_path / "none"))

@@ -6,7 +6,7 @@ import filled_board as fill
 import pytest
 
 pytest.importorskip("fastapi")
-from fashion_infer.board.store import expectation
+from fashion_infer.board.store import expectation, people, queries
 from fashion_infer.board.store.models import JobRow, QueueRow, SubmissionRow
 
 
@@ -48,8 +48,6 @@ def test_waits_equal_those_of_a_simulated_queue(small, seed):
 ])  # fmt: skip
 def test_whose_names_a_queue_shows(small, viewer, class_, open_, named, readable):
     """A name is visible to its bearer, to the class's staff and, if the class has open names, to its students."""
-    from fashion_infer.board.store import people, queries
-
     kit = small
     waits = kit.submit("Ann")
     kit.change(names_open=open_)

@@ -1,6 +1,7 @@
 """The command line: options, errors and exit codes, also on a machine without dataset, GPU or library."""
 
 import _ctypes
+import ctypes
 import json
 import os
 
@@ -11,6 +12,8 @@ import fashion_infer
 from fashion_infer import api, errors, result
 from fashion_infer.checkpoints import hdf5, zoo
 from fashion_infer.cli import main
+from fashion_infer.data import dataset
+from fashion_infer.library import bindings
 
 
 def refused(invoke, code, *arguments):
@@ -78,8 +81,6 @@ def test_read_only_cache(invoke, bare, monkeypatch):
 
 @pytest.mark.parametrize("path", ["/none.so", __file__, _ctypes.__file__])  # the last is another shared library
 def test_missing_and_invalid_libraries(invoke, monkeypatch, path):
-    from fashion_infer.library import bindings
-
     monkeypatch.setenv("FASHION_OPS_LIBRARY", path)
     bindings.load.cache_clear()
     try:
@@ -89,10 +90,6 @@ def test_missing_and_invalid_libraries(invoke, monkeypatch, path):
 
 
 def test_library_built_for_another_mxnet(tmp_path):
-    import ctypes
-
-    from fashion_infer.library import bindings
-
     lib = ctypes.CDLL(str(bindings.library_path()))
     assert lib.initialize(10901) == 1
     assert lib.initialize(10800) == 0 and lib.initialize(20000) == 0
@@ -140,8 +137,6 @@ def test_verify_finds_a_wrong_result(invoke, monkeypatch):
 
 
 def test_out_of_memory_is_one_line(invoke, monkeypatch):
-    from fashion_infer.data import dataset
-
     def full(*a):
         raise MemoryError
 

@@ -15,6 +15,7 @@ import threading
 import time
 
 import numpy as np
+import pooch.downloaders
 import pytest
 
 from fashion_infer.checkpoints import minidnn, mxnet_pair, originals, zoo
@@ -199,8 +200,6 @@ def test_a_file_in_the_cache_that_is_too_large_is_not_read(server, bare):
 
 
 def test_full_disk(server, tmp_path, monkeypatch):
-    import pooch.downloaders
-
     server("good")
 
     def full(*args, **kwargs):

@@ -13,6 +13,8 @@ import reference
 import symbol_mutations
 from hostile_checkpoints import LAYERS, SHAPE, SYMBOLS, changed, network, node, write_pair
 
+from fashion_infer import _mxnet
+from fashion_infer._mxnet import plugin
 from fashion_infer.errors import CheckpointError, UsageError
 from fashion_infer.graph import operators, symbol
 from fashion_infer.graph.layers import Convolution, Dense, Flatten, Relu, Softmax, Tanh
@@ -71,9 +73,6 @@ def test_another_number_of_classes(classes, tmp_path, invoke):
 
 
 def test_mxnet_has_the_listed_operators_and_attributes():
-    from fashion_infer import _mxnet
-    from fashion_infer._mxnet import plugin
-
     plugin.load_operators()
     mx = _mxnet.load()
     known = set(symbol_mutations.every_operator(mx))
