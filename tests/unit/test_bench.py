@@ -52,16 +52,16 @@ class Tensors:
         tensor.fill(value)
 
     def zero(self, tensor):
-        tensor.fill(0)
+        self.fill(tensor, 0)
 
     def copy(self, to, source):
-        np.copyto(to, source)
+        to[...] = source
 
     def take(self, tensor, indices):
         return tensor[indices]
 
     def has_nan(self, tensor):
-        return np.isnan(tensor).any()
+        return np.isnan(np.asarray(tensor)).any()
 
     def pointer(self, tensor):
         return tensor.ctypes.data
@@ -76,6 +76,34 @@ class Tensors:
         return 1e3 * (end.at - start.at)
 
     def head_start(self):
+        pass
+
+
+class TorchTensors(Tensors):
+    """PyTorch on the CPU, as a stand-in for PyTorch on a device."""
+
+    where = "cpu"
+    torch = property(lambda self: importlib.import_module("torch"))
+
+    def put(self, array):
+        return self.torch.from_numpy(array.copy())
+
+    def empty(self, shape):
+        return self.torch.empty(tuple(shape))
+
+    def fill(self, tensor, value):
+        tensor.fill_(value)
+
+    def take(self, tensor, indices):
+        return tensor[indices].numpy()
+
+    def pinned(self, array):
+        return array.copy()
+
+    def pointer(self, tensor):
+        return tensor.data_ptr()
+
+    def synchronize(self):
         pass
 
 
@@ -326,21 +354,7 @@ class TestGpu:
         assert gpu
 
     def test_cudnn_uses_the_better_layout(self, gpu, invoke, monkeypatch, torch):
-        package = torch
-
-        class WithTorch(Tensors):
-            torch = package
-
-            def put(self, array):
-                return torch.from_numpy(array.copy())
-
-            def pointer(self, tensor):
-                return tensor.data_ptr() if hasattr(tensor, "data_ptr") else tensor.ctypes.data
-
-            def take(self, tensor, indices):
-                return np.asarray(tensor[indices])
-
-        monkeypatch.setattr(tensors, "find", WithTorch)
+        monkeypatch.setattr(tensors, "find", TorchTensors)
         code, out, _ = invoke(*GPU, "--json")
         assert code == 0
         found = rows(json.loads(out)["cases"][0])

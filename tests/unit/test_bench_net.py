@@ -1,6 +1,5 @@
 """`fashion-infer bench net`: its checks, counts and output. The GPU of the tests is PyTorch's CPU, or NumPy."""
 
-import importlib.util
 import json
 import os
 import shutil
@@ -13,8 +12,7 @@ import chains
 import numpy as np
 import pytest
 import reference
-import test_bench
-from test_bench import raising
+from test_bench import TorchTensors, raising
 
 from fashion_infer.bench import network as bench
 from fashion_infer.bench import random_network
@@ -234,34 +232,6 @@ class TestCompiler:
         assert contender.name == "torch-compile" and np.abs(scores - oracle(small, images)).max() < 2e-5
 
 
-class Tensors(test_bench.Tensors):
-    """PyTorch on the CPU, as a stand-in for PyTorch on a device."""
-
-    where = "cpu"
-    torch = property(lambda self: importlib.import_module("torch"))
-
-    def put(self, array):
-        return self.torch.from_numpy(array.copy())
-
-    def empty(self, shape):
-        return self.torch.empty(tuple(shape))
-
-    def fill(self, tensor, value):
-        tensor.fill_(value)
-
-    def take(self, tensor, indices):
-        return tensor[indices].numpy()
-
-    def pinned(self, array):
-        return array.copy()
-
-    def pointer(self, tensor):
-        return tensor.data_ptr()
-
-    def synchronize(self):
-        pass
-
-
 class NetworkOnDevice(FusedNetwork):
     """A network on the CPU, as a stand-in for one on a GPU, without half precision."""
 
@@ -284,7 +254,7 @@ def gpu(monkeypatch, torch):
     """A fake machine with one GPU, whose networks run on the CPU."""
     device = library_devices.CudaDevice(0, "GPU of PyTorch", (9, 0), 132, 140 << 30, 139 << 30, "13.0", "13.0")
     monkeypatch.setattr(library_devices, "cuda_devices", lambda: [device])
-    monkeypatch.setattr(tensors, "find", Tensors)
+    monkeypatch.setattr(tensors, "find", TorchTensors)
     monkeypatch.setattr(bench, "FusedNetwork", NetworkOnDevice)
     monkeypatch.setattr(NetworkOnDevice, "launched", [])
     monkeypatch.setattr(torch._dynamo, "reset", lambda: None)
