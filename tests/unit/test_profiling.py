@@ -202,21 +202,17 @@ def installed(monkeypatch, fake):
 
 def test_cupti(monkeypatch):
     where = {"device_id": 0, "stream_id": 7}
-    fake = installed(
-        monkeypatch,
-        FakeCupti(
-            [
-                activity(10, 100, 400, name=MANGLED, **where),
-                activity(1, 10, 60, copy_kind=1, bytes=5000, **where),
-                activity(2, 70, 80, bytes=64, **where),
-                activity(5, 0, 5, cbid=1, thread_id=3),
-                activity(5, 90, 99, cbid=2, thread_id=3),
-                activity(4, 92, 95, cbid=7, thread_id=3),
-                activity(4, 200, 210, cbid=8, thread_id=3),
-                activity(33, 1, 2),
-            ]
-        ),
-    )
+    pending = [
+        activity(10, 100, 400, name=MANGLED, **where),
+        activity(1, 10, 60, copy_kind=1, bytes=5000, **where),
+        activity(2, 70, 80, bytes=64, **where),
+        activity(5, 0, 5, cbid=1, thread_id=3),
+        activity(5, 90, 99, cbid=2, thread_id=3),
+        activity(4, 92, 95, cbid=7, thread_id=3),
+        activity(4, 200, 210, cbid=8, thread_id=3),
+        activity(33, 1, 2),
+    ]
+    fake = installed(monkeypatch, FakeCupti(pending))
     monkeypatch.setattr("fashion_infer.profiling.cupti.time.time_ns", lambda: 1_000_000)
     source = CuptiSource()
     source.start()
@@ -244,13 +240,9 @@ def test_cupti_that_cannot_start(monkeypatch):
         CuptiSource().start()
 
 
-def without_cupti(monkeypatch):
+def test_missing_cupti(monkeypatch, invoke):
     monkeypatch.setitem(sys.modules, "cupti", None)
     monkeypatch.setitem(sys.modules, "cupti.cupti", None)
-
-
-def test_missing_cupti(monkeypatch, invoke):
-    without_cupti(monkeypatch)
     monkeypatch.setattr(kernels, "table", lambda backend="cpu": [kernels.Kernel("k", "", "", "float32")])
     monkeypatch.setattr(devices, "choose", lambda *_: devices.Choice("gpu", "cpu", None))
     monkeypatch.setattr(compilers, "count_cuda_devices", lambda: 1)
