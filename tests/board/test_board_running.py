@@ -30,7 +30,6 @@ from fashion_infer.board.queue import graders
 from fashion_infer.board.queue.dispatcher import Dispatcher
 from fashion_infer.board.queue.graders import LocalGraders
 from fashion_infer.board.store import people, queue
-from fashion_infer.board.store.database import Store, url_of
 from fashion_infer.board.store.expectation import expected, slots_of
 from fashion_infer.board.store.models import JobRow, Judgement, LogLine, QueueRow, SubmissionRow
 from fashion_infer.board.store.queue import Claimed
@@ -51,12 +50,8 @@ class TestGraderProcess:
     def test_a_grader_yields_log_lines_and_an_outcome(self):
         *lines, last = graders.run(claimed(b"ms=2.5"), board_trial.FAKE)
         assert [event.kind for event in lines] == ["log", "log"] and lines[1].text.endswith("judging k.cu")
-        assert (last.kind, last.outcome.status, last.outcome.op_ms, last.outcome.ranked) == (
-            "outcome",
-            "judged",
-            2.5,
-            True,
-        )
+        assert (last.kind, last.outcome.status) == ("outcome", "judged")
+        assert (last.outcome.op_ms, last.outcome.ranked) == (2.5, True)
 
     @pytest.mark.parametrize("content, kind, status", [
         (b"refuse", "outcome", "refused"), (b"fail", "unable", "failed"), (b"crash", "unable", "failed"),
@@ -127,18 +122,10 @@ class TestDispatcher:
         raise AssertionError("the queue does not run dry")
 
     def test_each_outcome_sets_the_submissions_status(self, small, dispatcher):
-        ids = {
-            end: small.submit("Ann", f"{end} {n}".encode())
-            for n, end in enumerate(("judge", "wrong", "refuse", "fail", "crash"))
-        }
+        wanted = {"judge": "judged", "wrong": "incorrect", "refuse": "refused", "fail": "failed", "crash": "failed"}
+        ids = {end: small.submit("Ann", f"{end} {n}".encode()) for n, end in enumerate(wanted)}
         self.run_until_empty(small, dispatcher)
-        assert {end: small.status(one) for end, one in ids.items()} == {
-            "judge": "judged",
-            "wrong": "incorrect",
-            "refuse": "refused",
-            "fail": "failed",
-            "crash": "failed",
-        }
+        assert {end: small.status(one) for end, one in ids.items()} == wanted
         with small.store.read() as session:
             assert session.scalar(select(func.count()).select_from(Judgement)) == 5
             lines = session.scalars(select(LogLine.text).where(LogLine.submission_id == ids["fail"])).all()
@@ -498,9 +485,3 @@ def test_the_real_grader_ranks_and_isolates(tmp_path, monkeypatch):
     ours = re.compile(r"(?!fashion-infer: interrupted$|\[\d{4}(-\d\d){2} [\d:,]+ [WE] )")
     log = [line for line in (tmp_path / "log").read_text().splitlines() if ours.match(line)]
     assert log and all(json.loads(line)["message"] for line in log)
-
-
-def test_a_store_in_an_impossible_folder(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(Exception, match="cannot create the board's folder"):
-        Store(url_of(str(tmp_path / "file" / "x"), None))

@@ -64,9 +64,11 @@ def test_times_are_read_in_utc_and_need_a_zone(kit):
 
 
 def test_an_unreachable_database_is_a_one_line_error(tmp_path):
-    for url in ("postgresql://nobody@127.0.0.1:9/none", "nonsense://x", f"sqlite:///{tmp_path}/no/such/folder/x"):
+    (tmp_path / "file").touch()
+    below_file = str(tmp_path / "file" / "x")
+    for url in ("postgresql://nobody@127.0.0.1:9/none", "nonsense://x", f"sqlite:///{tmp_path}/no/such/folder/x", None):
         with pytest.raises(DataError) as raised:
-            Store(url_of("", url))
+            Store(url_of(below_file, url))
         assert "\n" not in str(raised.value)
 
 
