@@ -141,15 +141,6 @@ def test_trouble_is_one_line_and_leaves_nothing(server, behaviour, tmp_path, mon
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
-def test_a_damaged_file_in_the_cache_is_replaced(server, bare):
-    server("good")
-    folder = bare / ".cache/fashion-infer/fashion-mnist"
-    folder.mkdir(parents=True)
-    (folder / NAMES[0]).write_bytes(b"damaged")
-    locate.fetch()
-    assert whole(folder)
-
-
 @pytest.mark.parametrize("kind", ["file", "link", "dangling", "folder", "fifo"])
 def test_fetch_never_overwrites_foreign_files(server, kind, tmp_path, invoke):
     """Such files are likely, because MNIST and Fashion-MNIST use the same file names."""
@@ -188,13 +179,14 @@ def test_a_mirror_that_misbehaves_is_left_for_the_next(server, behaviour, tmp_pa
     assert whole(tmp_path / "a")
 
 
-def test_a_file_in_the_cache_that_is_too_large_is_not_read(server, bare):
+@pytest.mark.parametrize("size", [7, 1 << 40])  # to read a tebibyte would take hours
+def test_damaged_and_too_large_files_in_the_cache_are_replaced(server, bare, size):
     server("good")
     folder = bare / ".cache/fashion-infer/fashion-mnist"
     folder.mkdir(parents=True)
     for name in NAMES:
         (folder / name).touch()
-        os.truncate(folder / name, 1 << 40)
+        os.truncate(folder / name, size)
     locate.fetch()
     assert whole(folder)
 
