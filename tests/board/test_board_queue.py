@@ -61,7 +61,6 @@ def test_round_robin_then_first_come(small, order, burst):
 def test_nobody_gets_more_than_two_turns_before_a_newcomer(small, data):
     """One of the two starts may be in the round that is being served, and the other in the submission's own round."""
     kit = emptied(small)
-    mine = None
     starts = {}
     for _ in range(data.draw(st.integers(5, 25))):
         what = data.draw(st.sampled_from(["Ann", "Bob", "serve"]))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from fashion_infer.bench.records import BenchCase, BenchResult, ConvolutionShape, Measurement
 from fashion_infer.present.charts import benchmarks, figure, images, roofline
@@ -101,8 +102,6 @@ def test_confusion_is_shown_in_percent_of_the_true_class(drawn):
 
 
 def test_sheet_shows_the_pixels_of_each_picture(tmp_path):
-    from PIL import Image
-
     pictures = np.random.default_rng(1).integers(0, 256, (3, 1, 28, 28)).astype(np.uint8)
     path = tmp_path / "s.svg"
     images.sheet(str(path), pictures, np.array([0, 1, 0]), ["a", "b"], "title", np.array([1, 0, 1]))

@@ -74,13 +74,9 @@ def rendered(capsys, tmp_path, monkeypatch):
     return call
 
 
-def parts_of(case):
-    return pages.done(case)
-
-
 @pytest.mark.parametrize("case", [CONVOLUTION, NETWORK], ids=["conv", "network"])
 def test_columns_are_in_all_renderings(rendered, case):
-    parts = parts_of(case)
+    parts = pages.done(case)
     shown, written, page = rendered(parts)
     (table,) = [part for part in parts if part.kind == "table"]
     header = next(line for line in written.splitlines() if line.startswith("|"))
@@ -98,7 +94,7 @@ def test_columns_are_in_all_renderings(rendered, case):
 
 
 def test_the_terminal_leaves_details_out(rendered):
-    shown, written, page = rendered(parts_of(CONVOLUTION))
+    shown, written, page = rendered(pages.done(CONVOLUTION))
     for text in ("register-accumulate", "step"):
         assert text not in shown and text in written and text in page
     assert "tensor-core (auto)" in shown and "constant-weights" in shown and WRONG["reason"] in shown
@@ -117,7 +113,7 @@ def test_rows_are_sorted_by_time_and_users_files_are_marked():
 def test_tables_fit_on_100_columns(capsys, monkeypatch, case):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "100")
-    (table, *_) = parts_of(case)
+    (table, *_) = pages.done(case)
     terminal.show([table._replace(caption="")])
     lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 100
